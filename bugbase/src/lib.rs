@@ -1,0 +1,1 @@
+//! Bugs with ground truth, and the harness that runs them.

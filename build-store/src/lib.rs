@@ -1,0 +1,1 @@
+//! Registered builds on disk: embedded bitcode, proof by recompilation, relinking.

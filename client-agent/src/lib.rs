@@ -1,0 +1,1 @@
+//! Supervises programs, applies patches, collects runs, uploads.

@@ -1,0 +1,1 @@
+//! Signed binary patches from P to a tracked build.

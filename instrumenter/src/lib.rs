@@ -1,0 +1,1 @@
+//! Tracking plan and bitcode to a tracked build.

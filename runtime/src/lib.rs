@@ -1,0 +1,1 @@
+//! The few kilobytes inside the process: crash capture, recorder, watchpoints.

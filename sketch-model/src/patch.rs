@@ -1,0 +1,21 @@
+//! What a patch says of itself. The signature covers these words and the code.
+
+use crate::{BuildId, Schema, VariantRef};
+use serde::{Deserialize, Serialize};
+
+/// The manifest of a patch from P to a tracked build.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PatchManifest {
+    #[serde(default)]
+    pub schema: Schema,
+    pub build: BuildId,
+    pub variant: VariantRef,
+    /// Grows with each patch that a server makes; an agent never goes back.
+    pub version: u64,
+    /// Seconds since 1970 after which no agent applies it.
+    pub expires: u64,
+    /// SHA-256 of the file it applies to and of the file it makes, in hex.
+    pub base_sha256: String,
+    pub result_sha256: String,
+    pub result_size: u64,
+}

@@ -1,0 +1,1 @@
+//! Diagnosis campaigns: refinement, predictors, ranking, sketches, storage, HTTP.

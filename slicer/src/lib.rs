@@ -1,0 +1,1 @@
+//! LLVM bitcode to backward slices and tracking plans.

@@ -1,0 +1,1 @@
+//! Sketch to terminal text and web page.
