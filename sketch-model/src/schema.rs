@@ -22,7 +22,9 @@ impl Default for Schema {
 
 /// A document of a version this release does not read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("this {what} has format version {found}, and this release reads version {SCHEMA}; use the same release of agent, server and command")]
+#[error(
+    "this {what} has format version {found}, and this release reads version {SCHEMA}; use the same release of agent, server and command"
+)]
 pub struct UnknownSchema {
     pub what: &'static str,
     pub found: u32,

@@ -1,0 +1,168 @@
+//! `./dev eval`: diagnose bugs and compare with what their folders say.
+//!
+//! The first form of the evaluation: one row a bug, with the expected predictor
+//! checked against the hand-made sketch. Accuracy, overhead and repetition come
+//! with the whole corpus.
+
+use crate::bug::{self, Bug, IdealPredictor};
+use crate::diagnosis::{Diagnosis, follow};
+use crate::fleet::{Fleet, prepare};
+use crate::tools::Tools;
+use anyhow::{Result, bail};
+use serde_json::Value;
+use std::fs;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The bugs; all if none is named.
+    bugs: Vec<String>,
+    /// Also write the rows to this file.
+    #[arg(long)]
+    json: Option<PathBuf>,
+    #[arg(long, default_value = "target/eval")]
+    folder: PathBuf,
+}
+
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let bugs = if arguments.bugs.is_empty() {
+        bug::all()?
+    } else {
+        arguments
+            .bugs
+            .iter()
+            .map(|name| bug::named(name))
+            .collect::<Result<_>>()?
+    };
+    let tools = Tools::find()?;
+    println!(
+        "{:<20} {:>5} {:>8} {:>10} {:>6} {:>5} {:>8}  best order predictor",
+        "bug", "σ", "failing", "successful", "F", "steps", "seconds"
+    );
+    let mut rows = Vec::new();
+    let mut missed = Vec::new();
+    for bug in &bugs {
+        let begun = Instant::now();
+        let diagnosis = diagnose(&tools, bug, arguments)?;
+        let expected = is_expected(&bug.ideal.predictor, &diagnosis.sketch);
+        let row = row(bug, &diagnosis, expected, begun.elapsed());
+        println!(
+            "{:<20} {:>5} {:>8} {:>10} {:>6.2} {:>5} {:>8.1}  {}",
+            bug.name,
+            row["sigma"],
+            row["failing"],
+            row["successful"],
+            row["f"].as_f64().unwrap_or_default(),
+            row["steps"],
+            begun.elapsed().as_secs_f64(),
+            if expected {
+                "as expected"
+            } else {
+                "not the expected one"
+            },
+        );
+        if !expected {
+            missed.push(bug.name.as_str());
+        }
+        rows.push(row);
+    }
+    if let Some(file) = &arguments.json {
+        fs::write(file, serde_json::to_string_pretty(&rows)? + "\n")?;
+    }
+    if !missed.is_empty() {
+        bail!("not the expected predictor: {}", missed.join(", "));
+    }
+    Ok(())
+}
+
+fn diagnose(tools: &Tools, bug: &Bug, arguments: &Arguments) -> Result<Diagnosis> {
+    let folder = arguments.folder.join(&bug.name);
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
+    }
+    fs::create_dir_all(&folder)?;
+    let folder = folder.canonicalize()?;
+    let prepared = prepare(tools, bug, &folder)?;
+    let mut fleet = Fleet::start(tools, bug, &prepared, &folder, 3)?;
+    follow(bug, &mut fleet, Duration::from_secs(300), || false)
+}
+
+fn row(bug: &Bug, diagnosis: &Diagnosis, expected: bool, took: Duration) -> Value {
+    let sketch = &diagnosis.sketch;
+    serde_json::json!({
+        "bug": bug.name,
+        "sigma": sketch["provenance"]["sigma"],
+        "failing": sketch["provenance"]["failing_runs"],
+        "successful": sketch["provenance"]["successful_runs"],
+        "f": diagnosis.campaign.best.as_ref().map(|b| b.f_measure),
+        "steps": sketch["steps"].as_array().map_or(0, Vec::len),
+        "expected_predictor": expected,
+        "seconds": took.as_secs_f64(),
+    })
+}
+
+/// Whether the sketch's best order predictor is the one the bug's folder names.
+pub fn is_expected(ideal: &IdealPredictor, sketch: &Value) -> bool {
+    let text_of = |id: &Value| {
+        let steps = sketch["steps"].as_array()?;
+        let step = steps.iter().find(|s| &s["statement"]["id"] == id)?;
+        step["statement"]["text"].as_str()
+    };
+    let best = sketch["predictors"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .find(|p| p["best"] == true && p["class"] == "order");
+    let Some(order) = best.map(|p| &p["predictor"]["order"]) else {
+        return false;
+    };
+    let field = &order["location"]["field"];
+    let location = match (field["record"].as_str(), field["field"].as_str()) {
+        (Some(record), Some(field)) => format!("{record}.{field}"),
+        _ => order["location"]["global"]
+            .as_str()
+            .unwrap_or_default()
+            .to_owned(),
+    };
+    order["pattern"] == ideal.pattern.as_str()
+        && location == ideal.location
+        && text_of(&order["statements"][0]) == Some(ideal.first.as_str())
+        && text_of(&order["statements"][1]).is_some_and(|text| text.contains(&ideal.then_reads))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sketch(pattern: &str, first: &str) -> Value {
+        serde_json::json!({
+            "steps": [
+                {"statement": {"id": 3, "text": first}},
+                {"statement": {"id": 5, "text": "unlock(fifo->mut);"}},
+            ],
+            "predictors": [{
+                "best": true, "class": "order",
+                "predictor": {"order": {
+                    "pattern": pattern,
+                    "location": {"field": {"record": "queue", "field": "mut"}},
+                    "statements": [3, 5],
+                }},
+            }],
+        })
+    }
+
+    #[test]
+    fn only_the_named_order_is_the_expected_one() {
+        let ideal = IdealPredictor {
+            pattern: "WR".into(),
+            location: "queue.mut".into(),
+            first: "q->mut = NULL;".into(),
+            then_reads: "fifo->mut".into(),
+        };
+        assert!(is_expected(&ideal, &sketch("WR", "q->mut = NULL;")));
+        assert!(!is_expected(&ideal, &sketch("RW", "q->mut = NULL;")));
+        assert!(!is_expected(&ideal, &sketch("WR", "q->full = 0;")));
+        assert!(!is_expected(&ideal, &serde_json::json!({})));
+    }
+}

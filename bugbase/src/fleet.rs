@@ -1,0 +1,174 @@
+//! A server and a handful of agents on this machine, and their orderly end.
+
+use crate::api::Api;
+use crate::bug::{Bug, Language};
+use crate::tools::{Tools, run};
+use anyhow::{Context, Result, bail};
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// The program of a bug, built by the wrapper and registered.
+pub struct Prepared {
+    pub store: PathBuf,
+    pub deployed: PathBuf,
+    pub input: PathBuf,
+}
+
+/// Builds and registers a bug's program in `folder`, as its user would.
+pub fn prepare(tools: &Tools, bug: &Bug, folder: &Path) -> Result<Prepared> {
+    fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
+    let built = folder.join(&bug.name);
+    let compiler = match bug.build.language {
+        Language::C => "cc",
+        Language::Cpp => "c++",
+    };
+    run(Command::new(&tools.failsketch)
+        .arg(compiler)
+        .args(&bug.build.flags)
+        .args(bug.build.sources.iter().map(|s| bug.folder.join(s)))
+        .arg("-o")
+        .arg(&built))?;
+    let prepared = Prepared {
+        store: folder.join("store"),
+        deployed: folder.join("deployed").join(&bug.name),
+        input: folder.join("input"),
+    };
+    fs::create_dir_all(folder.join("deployed"))?;
+    run(Command::new(&tools.failsketch)
+        .arg("register")
+        .arg(&built)
+        .arg("--store")
+        .arg(&prepared.store)
+        .arg("--deploy")
+        .arg(&prepared.deployed))?;
+    fs::write(&prepared.input, bug.workload.input())?;
+    Ok(prepared)
+}
+
+/// Child processes that end when this value does.
+pub struct Fleet {
+    pub api: Api,
+    server: Child,
+    agents: Vec<Child>,
+}
+
+impl Fleet {
+    pub fn start(
+        tools: &Tools,
+        bug: &Bug,
+        prepared: &Prepared,
+        folder: &Path,
+        agents: u32,
+    ) -> Result<Self> {
+        let data = folder.join("server");
+        let (server, url) = start_server(tools, &data, &prepared.store, folder)?;
+        let mut fleet = Fleet {
+            api: Api { url },
+            server,
+            agents: Vec::new(),
+        };
+        for number in 1..=agents {
+            let agent = fleet.start_agent(tools, bug, prepared, folder, &data, number)?;
+            fleet.agents.push(agent);
+        }
+        Ok(fleet)
+    }
+
+    fn start_agent(
+        &self,
+        tools: &Tools,
+        bug: &Bug,
+        prepared: &Prepared,
+        folder: &Path,
+        data: &Path,
+        number: u32,
+    ) -> Result<Child> {
+        let name = format!("agent-{number}");
+        let output = folder.join(format!("{name}.output"));
+        Command::new(&tools.agent)
+            .args(["run", "--until-finished", "--agent", &name])
+            .args(["--server", &self.api.url])
+            .arg("--key")
+            .arg(data.join("signing.pub"))
+            .arg("--cache")
+            .arg(folder.join("cache"))
+            .arg("--")
+            .arg(&prepared.deployed)
+            .args(bug.workload.arguments(&prepared.input, &output))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(File::create(folder.join(format!("{name}.log")))?)
+            .spawn()
+            .with_context(|| format!("starting {}", tools.agent.display()))
+    }
+
+    /// Whether anything is left that could bring new runs.
+    pub fn is_running(&mut self) -> bool {
+        self.agents
+            .iter_mut()
+            .any(|agent| matches!(agent.try_wait(), Ok(None)))
+    }
+
+    /// Lets the agents end by themselves; the server stays.
+    pub fn dismiss_agents(&mut self) {
+        for agent in &mut self.agents {
+            end(agent);
+        }
+        self.agents.clear();
+    }
+}
+
+impl Drop for Fleet {
+    fn drop(&mut self) {
+        self.dismiss_agents();
+        end(&mut self.server);
+    }
+}
+
+/// Ends a process that we started. An agent ends its program when it is ended.
+fn end(child: &mut Child) {
+    let terminated = Command::new("kill")
+        .arg(child.id().to_string())
+        .stderr(Stdio::null())
+        .status();
+    if terminated.is_err() {
+        // No `kill` on this machine: the harder way is better than a process left behind.
+        let _ = child.kill();
+    }
+    let _ = child.wait();
+}
+
+fn start_server(
+    tools: &Tools,
+    data: &Path,
+    store: &Path,
+    folder: &Path,
+) -> Result<(Child, String)> {
+    let mut server = Command::new(&tools.failsketch)
+        .args(["serve", "--listen", "127.0.0.1:0", "--data"])
+        .arg(data)
+        .arg("--store")
+        .arg(store)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(File::create(folder.join("server.log"))?)
+        .spawn()
+        .context("starting the server")?;
+    let mut line = String::new();
+    if let Some(stdout) = server.stdout.take() {
+        BufReader::new(stdout).read_line(&mut line)?;
+    }
+    match line
+        .split_whitespace()
+        .find(|word| word.starts_with("http://"))
+    {
+        Some(url) => Ok((server, url.trim_end_matches('/').to_owned())),
+        None => {
+            end(&mut server);
+            let log = fs::read_to_string(folder.join("server.log")).unwrap_or_default();
+            bail!("the server did not start: {}", log.trim())
+        }
+    }
+}

@@ -1,1 +1,0 @@
-//! Bugs with ground truth, and the harness that runs them.
