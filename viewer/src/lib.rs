@@ -1,1 +1,36 @@
-//! Sketch to terminal text and web page.
+//! Sketch to terminal text, web page and ticket.
+//!
+//! Everything here is a pure function of a value of `sketch-model`: no IO, no
+//! clock, no settings. The same sketch gives the same bytes, which is what lets
+//! small snapshots stand for the whole look.
+//!
+//! Every word that came from a program (source, values, names) passes through
+//! [`escape`] before it reaches a terminal or a browser.
+//!
+//! Deliberately absent: JavaScript. The arrow of the page is laid out by the
+//! rows that it crosses, so nothing needs to be measured, and the page works
+//! under a policy that forbids all scripts.
+
+mod escape;
+mod facts;
+mod failures;
+mod markdown;
+mod numbers;
+mod page;
+mod page_evidence;
+mod page_steps;
+mod policy;
+mod prose;
+mod routing;
+mod shell;
+mod syntax;
+mod text;
+mod text_evidence;
+mod text_line;
+mod text_steps;
+
+pub use failures::failures_page;
+pub use markdown::markdown;
+pub use page::page;
+pub use policy::CONTENT_SECURITY_POLICY;
+pub use text::text;
