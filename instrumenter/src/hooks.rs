@@ -1,0 +1,264 @@
+//! The hooks themselves: what is inserted around an instruction.
+//!
+//! An access is bracketed by two readings of the time-stamp counter, and the
+//! claim "the access happened between them" has to hold on an out-of-order
+//! machine: `lfence` keeps `rdtsc` from running ahead of or behind a load, and
+//! a store is visible to other threads only once it has left the store buffer,
+//! which `mfence` waits for (AMD64 manual vol. 2, 7.4; Intel SDM vol. 3, 9.2
+//! and `RDTSC`). No lock is taken around the access: it would hide the very
+//! race that is looked for.
+
+use inkwell::builder::Builder;
+use inkwell::context::Context;
+use inkwell::llvm_sys::core::LLVMSetCurrentDebugLocation2;
+use inkwell::llvm_sys::debuginfo::LLVMInstructionGetDebugLoc;
+use inkwell::module::Module;
+use inkwell::types::FunctionType;
+use inkwell::values::{
+    AnyValue, AsValueRef, BasicValueEnum, FunctionValue, InstructionValue, IntValue, PointerValue,
+};
+use inkwell::{InlineAsmDialect, builder::BuilderError};
+use sketch_model::SiteId;
+
+const READ_CLOCK_BEFORE: &str = "lfence\n\trdtsc\n\tshl $$32, %rdx\n\tor %rdx, %rax";
+const READ_CLOCK_AFTER_STORE: &str = "mfence\n\tlfence\n\trdtsc\n\tshl $$32, %rdx\n\tor %rdx, %rax";
+const CLOCK_CONSTRAINTS: &str = "={rax},~{rdx},~{memory},~{dirflag},~{fpsr},~{flags}";
+
+/// The write flag of `__failsketch_access`'s second argument.
+const WRITE: u64 = 1 << 31;
+
+/// What an instruction computes; `None` if it computes nothing.
+pub fn result_of(instruction: InstructionValue<'_>) -> Option<BasicValueEnum<'_>> {
+    BasicValueEnum::try_from(instruction.as_any_value_enum()).ok()
+}
+
+/// Emits hooks into one module.
+pub struct Hooks<'ctx> {
+    context: &'ctx Context,
+    builder: Builder<'ctx>,
+    access: FunctionValue<'ctx>,
+    branch: FunctionValue<'ctx>,
+    call: FunctionValue<'ctx>,
+    sync_begin: FunctionValue<'ctx>,
+    sync_end: FunctionValue<'ctx>,
+    arm: FunctionValue<'ctx>,
+}
+
+/// What an access hook needs to know of its instruction.
+pub struct Access<'ctx> {
+    pub instruction: InstructionValue<'ctx>,
+    pub address: PointerValue<'ctx>,
+    /// For a store, the value stored; a load's value is the instruction's own.
+    pub stored: Option<BasicValueEnum<'ctx>>,
+    pub size: u32,
+}
+
+impl<'ctx> Hooks<'ctx> {
+    pub fn declare(context: &'ctx Context, module: &Module<'ctx>) -> Self {
+        let narrow = context.i32_type().into();
+        let wide = context.i64_type().into();
+        let void = context.void_type();
+        let declare = |name: &str, ty: FunctionType<'ctx>| {
+            module
+                .get_function(name)
+                .unwrap_or_else(|| module.add_function(name, ty, None))
+        };
+        Hooks {
+            context,
+            builder: context.create_builder(),
+            access: declare(
+                "__failsketch_access",
+                void.fn_type(&[narrow, narrow, wide, wide, wide, wide], false),
+            ),
+            branch: declare("__failsketch_branch", void.fn_type(&[narrow, narrow], false)),
+            call: declare("__failsketch_call", void.fn_type(&[narrow], false)),
+            sync_begin: declare("__failsketch_sync_begin", void.fn_type(&[narrow, wide], false)),
+            sync_end: declare(
+                "__failsketch_sync_end",
+                void.fn_type(&[narrow, wide, wide, wide], false),
+            ),
+            arm: declare("__failsketch_arm", void.fn_type(&[narrow, wide, narrow], false)),
+        }
+    }
+
+    /// Brackets a load or store, and aims a watchpoint at it first if the plan says so.
+    pub fn access(
+        &self,
+        site: SiteId,
+        arm_slot: Option<u8>,
+        access: &Access<'ctx>,
+    ) -> Result<(), BuilderError> {
+        let Some(next) = access.instruction.get_next_instruction() else {
+            return Ok(());
+        };
+        self.stand_before(access.instruction);
+        let wide = self.context.i64_type();
+        let address = self
+            .builder
+            .build_ptr_to_int(access.address, wide, "failsketch.address")?;
+        if let Some(slot) = arm_slot {
+            let arguments = [
+                self.narrow(slot.into()).into(),
+                address.into(),
+                self.narrow(access.size.into()).into(),
+            ];
+            self.builder.build_call(self.arm, &arguments, "")?;
+        }
+        let before = self.read_clock(READ_CLOCK_BEFORE)?;
+        self.stand_between(access.instruction, next);
+        let (value, after, flags) = match access.stored {
+            Some(stored) => (Some(stored), READ_CLOCK_AFTER_STORE, WRITE),
+            None => (result_of(access.instruction), READ_CLOCK_BEFORE, 0),
+        };
+        let after = self.read_clock(after)?;
+        let value = match value {
+            Some(value) => self.widened(value)?,
+            None => wide.const_zero(),
+        };
+        let arguments = [
+            self.narrow(site.0.into()).into(),
+            self.narrow(flags | u64::from(access.size & 0xffff)).into(),
+            address.into(),
+            value.into(),
+            before.into(),
+            after.into(),
+        ];
+        self.builder.build_call(self.access, &arguments, "")?;
+        Ok(())
+    }
+
+    /// Records which way a conditional branch or switch goes.
+    pub fn branch(
+        &self,
+        site: SiteId,
+        branch: InstructionValue<'ctx>,
+        condition: IntValue<'ctx>,
+    ) -> Result<(), BuilderError> {
+        self.stand_before(branch);
+        let narrow = self.context.i32_type();
+        let successor = if condition.get_type().get_bit_width() == 1 {
+            // Successor 0 is taken when the condition holds.
+            let negated = self.builder.build_not(condition, "")?;
+            self.builder.build_int_z_extend(negated, narrow, "")?
+        } else if condition.get_type().get_bit_width() > 32 {
+            self.builder.build_int_truncate(condition, narrow, "")?
+        } else {
+            self.builder
+                .build_int_z_extend_or_bit_cast(condition, narrow, "")?
+        };
+        let arguments = [self.narrow(site.0.into()).into(), successor.into()];
+        self.builder.build_call(self.branch, &arguments, "")?;
+        Ok(())
+    }
+
+    /// Records that `instruction` is reached.
+    pub fn reached(
+        &self,
+        site: SiteId,
+        instruction: InstructionValue<'ctx>,
+    ) -> Result<(), BuilderError> {
+        self.stand_before(instruction);
+        self.builder
+            .build_call(self.call, &[self.narrow(site.0.into()).into()], "")?;
+        Ok(())
+    }
+
+    /// Brackets a synchronisation call on `object`. A call that never returns
+    /// still leaves its beginning.
+    pub fn synchronisation(
+        &self,
+        site: SiteId,
+        call: InstructionValue<'ctx>,
+        object: BasicValueEnum<'ctx>,
+    ) -> Result<(), BuilderError> {
+        self.stand_before(call);
+        let object = self.widened(object)?;
+        let site = self.narrow(site.0.into());
+        self.builder
+            .build_call(self.sync_begin, &[site.into(), object.into()], "")?;
+        // A call that ends its block (an `invoke`) has no place behind it.
+        let Some(next) = call.get_next_instruction().filter(|_| !call.is_terminator()) else {
+            return Ok(());
+        };
+        let before = self.read_clock(READ_CLOCK_BEFORE)?;
+        self.stand_between(call, next);
+        let result = match result_of(call) {
+            Some(result) => self.widened(result)?,
+            None => self.context.i64_type().const_zero(),
+        };
+        let arguments = [site.into(), object.into(), result.into(), before.into()];
+        self.builder.build_call(self.sync_end, &arguments, "")?;
+        Ok(())
+    }
+
+    fn stand_before(&self, instruction: InstructionValue<'ctx>) {
+        self.stand_between(instruction, instruction);
+    }
+
+    /// Inserts before `next` from now on, in the name of `owner`'s source line.
+    fn stand_between(&self, owner: InstructionValue<'ctx>, next: InstructionValue<'ctx>) {
+        self.builder.position_before(&next);
+        // SAFETY: builder and instruction are alive and of one context; an
+        // instruction without a location gives null, which clears the builder's.
+        unsafe {
+            LLVMSetCurrentDebugLocation2(
+                self.builder.as_mut_ptr(),
+                LLVMInstructionGetDebugLoc(owner.as_value_ref()),
+            );
+        }
+    }
+
+    fn narrow(&self, value: u64) -> IntValue<'ctx> {
+        self.context.i32_type().const_int(value, false)
+    }
+
+    fn read_clock(&self, assembly: &str) -> Result<IntValue<'ctx>, BuilderError> {
+        let ty = self.context.i64_type().fn_type(&[], false);
+        let read = self.context.create_inline_asm(
+            ty,
+            assembly.to_owned(),
+            CLOCK_CONSTRAINTS.to_owned(),
+            true,
+            false,
+            Some(InlineAsmDialect::ATT),
+            false,
+        );
+        let call = self
+            .builder
+            .build_indirect_call(ty, read, &[], "failsketch.clock")?;
+        Ok(call
+            .try_as_basic_value()
+            .basic()
+            .map_or_else(|| self.context.i64_type().const_zero(), |v| v.into_int_value()))
+    }
+
+    /// A scalar of at most eight bytes as an integer; anything larger as zero,
+    /// which the record's size marks as "no value".
+    fn widened(&self, value: BasicValueEnum<'ctx>) -> Result<IntValue<'ctx>, BuilderError> {
+        let wide = self.context.i64_type();
+        let integer = match value {
+            BasicValueEnum::IntValue(integer) => integer,
+            BasicValueEnum::PointerValue(pointer) => {
+                return self.builder.build_ptr_to_int(pointer, wide, "");
+            }
+            BasicValueEnum::FloatValue(float) => {
+                let same_width = if float.get_type() == self.context.f32_type() {
+                    self.context.i32_type()
+                } else if float.get_type() == self.context.f64_type() {
+                    wide
+                } else {
+                    return Ok(wide.const_zero());
+                };
+                self.builder
+                    .build_bit_cast(float, same_width, "")?
+                    .into_int_value()
+            }
+            _ => return Ok(wide.const_zero()),
+        };
+        match integer.get_type().get_bit_width() {
+            64 => Ok(integer),
+            ..64 => self.builder.build_int_z_extend(integer, wide, ""),
+            _ => Ok(wide.const_zero()),
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Where an optimised instruction comes from: its chain of inlined source positions.
+//!
+//! Debug locations are the ids that survive optimisation: the optimiser keeps
+//! them (merging to line 0 where two differ, which matches nothing here), and
+//! inlining wraps them instead of replacing them. LLVM's C API reads lines and
+//! files but cannot climb from a lexical block to its function; the operands of
+//! the metadata nodes can, in the order that LLVM 19's `DebugInfoMetadata.h`
+//! gives them.
+
+use inkwell::llvm_sys::core::{
+    LLVMGetMDNodeNumOperands, LLVMGetMDNodeOperands, LLVMGetMDString, LLVMMetadataAsValue,
+    LLVMValueAsMetadata,
+};
+use inkwell::llvm_sys::debuginfo::{
+    LLVMDIFileGetDirectory, LLVMDIFileGetFilename, LLVMDILocationGetColumn,
+    LLVMDILocationGetInlinedAt, LLVMDILocationGetLine, LLVMDILocationGetScope, LLVMDIScopeGetFile,
+    LLVMGetMetadataKind, LLVMInstructionGetDebugLoc, LLVMMetadataKind,
+};
+use inkwell::llvm_sys::prelude::{LLVMContextRef, LLVMMetadataRef, LLVMValueRef};
+
+/// One source position of an instruction.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// The linkage name of the function the source line belongs to.
+    pub function: String,
+    pub file: String,
+    pub line: u32,
+    pub column: u32,
+}
+
+/// The positions of an instruction: where it was written first, then the calls
+/// through which it was inlined, outward.
+pub fn positions(context: LLVMContextRef, instruction: LLVMValueRef) -> Vec<Position> {
+    let mut chain = Vec::new();
+    // SAFETY: `instruction` is an instruction of a live module of `context`.
+    let mut location = unsafe { LLVMInstructionGetDebugLoc(instruction) };
+    while !location.is_null() {
+        // SAFETY: `location` is a DILocation: the loop starts at an
+        // instruction's and follows inlined-at links, which are DILocations.
+        let (line, column, scope, outer) = unsafe {
+            (
+                LLVMDILocationGetLine(location),
+                LLVMDILocationGetColumn(location),
+                LLVMDILocationGetScope(location),
+                LLVMDILocationGetInlinedAt(location),
+            )
+        };
+        if let Some(function) = enclosing_function(context, scope) {
+            chain.push(Position {
+                function,
+                file: file_of(scope),
+                line,
+                column,
+            });
+        }
+        location = outer;
+    }
+    chain
+}
+
+/// `DILexicalBlock` and `DILexicalBlockFile` hold (file, scope); `DISubprogram`
+/// holds (file, scope, name, linkage name, …).
+const SCOPE: usize = 1;
+const NAME: usize = 2;
+const LINKAGE_NAME: usize = 3;
+
+fn enclosing_function(context: LLVMContextRef, scope: LLVMMetadataRef) -> Option<String> {
+    let mut scope = scope;
+    // Lexical blocks nest as deep as the source does; the bound only guards
+    // against metadata that is not what it says.
+    for _ in 0..1024 {
+        if scope.is_null() {
+            return None;
+        }
+        let operands = operands(context, scope);
+        // SAFETY: `scope` is a live metadata node.
+        match unsafe { LLVMGetMetadataKind(scope) } {
+            LLVMMetadataKind::LLVMDISubprogramMetadataKind => {
+                return text(operands.get(LINKAGE_NAME).copied())
+                    .or_else(|| text(operands.get(NAME).copied()));
+            }
+            LLVMMetadataKind::LLVMDILexicalBlockMetadataKind
+            | LLVMMetadataKind::LLVMDILexicalBlockFileMetadataKind => {
+                let parent = operands.get(SCOPE).copied().filter(|v| !v.is_null())?;
+                // SAFETY: the operand of a metadata node is metadata as a value.
+                scope = unsafe { LLVMValueAsMetadata(parent) };
+            }
+            _ => return None,
+        }
+    }
+    None
+}
+
+fn operands(context: LLVMContextRef, node: LLVMMetadataRef) -> Vec<LLVMValueRef> {
+    // SAFETY: `node` is a metadata node of `context`; the vector has exactly
+    // as many places as the node says it has operands.
+    unsafe {
+        let value = LLVMMetadataAsValue(context, node);
+        let mut operands = vec![std::ptr::null_mut(); LLVMGetMDNodeNumOperands(value) as usize];
+        LLVMGetMDNodeOperands(value, operands.as_mut_ptr());
+        operands
+    }
+}
+
+fn text(value: Option<LLVMValueRef>) -> Option<String> {
+    let value = value.filter(|v| !v.is_null())?;
+    let mut length = 0;
+    // SAFETY: `value` is metadata as a value; for anything but a string LLVM
+    // answers null.
+    let bytes = unsafe { LLVMGetMDString(value, &mut length) };
+    bytes_to_string(bytes.cast(), length)
+}
+
+fn file_of(scope: LLVMMetadataRef) -> String {
+    // SAFETY: `scope` is a live DIScope; a scope without a file answers null.
+    let file = unsafe { LLVMDIScopeGetFile(scope) };
+    if file.is_null() {
+        return String::new();
+    }
+    let (mut name_length, mut directory_length) = (0, 0);
+    // SAFETY: `file` is a live DIFile, and both lengths are written by LLVM.
+    let (name, directory) = unsafe {
+        (
+            LLVMDIFileGetFilename(file, &mut name_length),
+            LLVMDIFileGetDirectory(file, &mut directory_length),
+        )
+    };
+    let name = bytes_to_string(name.cast(), name_length).unwrap_or_default();
+    let directory = bytes_to_string(directory.cast(), directory_length).unwrap_or_default();
+    if name.starts_with('/') || directory.is_empty() {
+        name
+    } else {
+        format!("{directory}/{name}")
+    }
+}
+
+fn bytes_to_string(bytes: *const u8, length: u32) -> Option<String> {
+    if bytes.is_null() || length == 0 {
+        return None;
+    }
+    // SAFETY: LLVM gave a pointer to `length` bytes that live as long as the
+    // context, and they are copied at once.
+    let bytes = unsafe { std::slice::from_raw_parts(bytes, length as usize) };
+    Some(String::from_utf8_lossy(bytes).into_owned())
+}

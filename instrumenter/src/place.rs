@@ -1,0 +1,205 @@
+//! Finds the instructions that a plan's sites became, and hooks them.
+//!
+//! A site names a function, a line, a column and a kind. After optimisation it
+//! may stand in several places (inlined, unrolled, duplicated) or in none
+//! (folded away): all places are hooked under one id, and how many there were
+//! is returned, because a site that stands nowhere can be neither true nor
+//! false in any run.
+
+use crate::hooks::{Access, Hooks, result_of};
+use crate::locate::{Position, positions};
+use inkwell::builder::BuilderError;
+use inkwell::context::{AsContextRef, Context};
+use inkwell::module::Module;
+use inkwell::targets::TargetData;
+use inkwell::values::{
+    AsValueRef, BasicValueEnum, InstructionOpcode, InstructionValue, Operand,
+};
+use sketch_model::{Placement, PointKind, Site, StatementId, TrackingPlan};
+use std::collections::{HashMap, HashSet};
+
+/// Hooks every site of `plan` that lives in `module`, adding to `placement`.
+/// Answers whether anything was hooked.
+pub fn place<'ctx>(
+    context: &'ctx Context,
+    module: &Module<'ctx>,
+    plan: &TrackingPlan,
+    placement: &mut Placement,
+) -> Result<bool, BuilderError> {
+    placement.places.resize(plan.sites.len(), 0);
+    let index = SiteIndex::new(plan);
+    let layout = TargetData::create(&module.get_data_layout().as_str().to_string_lossy());
+    // Finding comes before hooking: hooks are instructions too.
+    let found = find(context, module, &index);
+    if found.is_empty() {
+        return Ok(false);
+    }
+    let hooks = Hooks::declare(context, module);
+    let mut any = false;
+    for (site, instruction) in found {
+        if hook(&hooks, &layout, site, instruction)? {
+            any = true;
+            if let Some(places) = placement.places.get_mut(site.id.0 as usize) {
+                *places += 1;
+            }
+        }
+    }
+    Ok(any)
+}
+
+/// Sites by the function and line of their statement.
+struct SiteIndex<'p> {
+    by_line: HashMap<(&'p str, u32), Vec<&'p Site>>,
+    files: HashMap<StatementId, &'p str>,
+}
+
+impl<'p> SiteIndex<'p> {
+    fn new(plan: &'p TrackingPlan) -> Self {
+        let statements: HashMap<_, _> = plan.statements.iter().map(|s| (s.id, s)).collect();
+        let mut by_line: HashMap<_, Vec<_>> = HashMap::new();
+        for site in &plan.sites {
+            if let Some(statement) = statements.get(&site.statement) {
+                let line = (statement.function.as_str(), statement.location.line);
+                by_line.entry(line).or_default().push(site);
+            }
+        }
+        let files = statements
+            .into_iter()
+            .map(|(id, s)| (id, s.location.file.as_str()))
+            .collect();
+        SiteIndex { by_line, files }
+    }
+
+    /// The sites written at `position`, whatever their kind.
+    fn at<'a>(&'a self, position: &'a Position) -> impl Iterator<Item = &'p Site> + 'a {
+        self.by_line
+            .get(&(position.function.as_str(), position.line))
+            .into_iter()
+            .flatten()
+            .copied()
+            .filter(|site| site.column == position.column)
+            .filter(|site| {
+                // Two static functions of one name live in different files.
+                self.files
+                    .get(&site.statement)
+                    .is_none_or(|file| *file == position.file)
+            })
+    }
+}
+
+fn find<'ctx, 'p>(
+    context: &'ctx Context,
+    module: &Module<'ctx>,
+    index: &SiteIndex<'p>,
+) -> Vec<(&'p Site, InstructionValue<'ctx>)> {
+    let mut found = Vec::new();
+    for function in module.get_functions() {
+        let mut entered = HashSet::new();
+        for block in function.get_basic_block_iter() {
+            for instruction in block.get_instructions() {
+                let chain = positions(context.as_ctx_ref(), instruction.as_value_ref());
+                let Some((written, inlined_through)) = chain.split_first() else {
+                    continue;
+                };
+                found.extend(
+                    index
+                        .at(written)
+                        .filter(|site| fits(site.kind, instruction))
+                        .map(|site| (site, instruction)),
+                );
+                // A call that was inlined is reached where its body begins.
+                if instruction.get_opcode() == InstructionOpcode::Phi {
+                    continue;
+                }
+                for site in inlined_through.iter().flat_map(|call| index.at(call)) {
+                    if site.kind == PointKind::Call && entered.insert(site.id) {
+                        found.push((site, instruction));
+                    }
+                }
+            }
+        }
+    }
+    found
+}
+
+/// Whether a site of this kind can be this instruction.
+fn fits(kind: PointKind, instruction: InstructionValue<'_>) -> bool {
+    match (kind, instruction.get_opcode()) {
+        (PointKind::Load, InstructionOpcode::Load)
+        | (PointKind::Store, InstructionOpcode::Store)
+        | (PointKind::Branch, InstructionOpcode::Switch) => true,
+        (PointKind::Branch, InstructionOpcode::Br) => instruction.is_conditional().unwrap_or(false),
+        (
+            PointKind::Call | PointKind::Sync(_),
+            InstructionOpcode::Call | InstructionOpcode::Invoke,
+        ) => !is_intrinsic(instruction),
+        _ => false,
+    }
+}
+
+fn is_intrinsic(call: InstructionValue<'_>) -> bool {
+    // The callee is a call's last operand.
+    let callee = call
+        .get_num_operands()
+        .checked_sub(1)
+        .and_then(|last| call.get_operand(last));
+    match callee {
+        Some(Operand::Value(BasicValueEnum::PointerValue(callee))) => {
+            callee.get_name().to_bytes().starts_with(b"llvm.")
+        }
+        _ => false,
+    }
+}
+
+fn hook<'ctx>(
+    hooks: &Hooks<'ctx>,
+    layout: &TargetData,
+    site: &Site,
+    instruction: InstructionValue<'ctx>,
+) -> Result<bool, BuilderError> {
+    let value = |operand: u32| match instruction.get_operand(operand) {
+        Some(Operand::Value(value)) => Some(value),
+        _ => None,
+    };
+    match site.kind {
+        PointKind::Load | PointKind::Store => {
+            let is_load = site.kind == PointKind::Load;
+            let (address, stored) = if is_load {
+                (value(0), None)
+            } else {
+                (value(1), value(0))
+            };
+            let accessed = if is_load {
+                result_of(instruction)
+            } else {
+                stored
+            };
+            let (Some(BasicValueEnum::PointerValue(address)), Some(accessed)) = (address, accessed)
+            else {
+                return Ok(false);
+            };
+            let size = layout.get_store_size(&accessed.get_type());
+            let access = Access {
+                instruction,
+                address,
+                stored,
+                size: u32::try_from(size).unwrap_or(u32::MAX),
+            };
+            hooks.access(site.id, site.arm_slot, &access)?;
+        }
+        PointKind::Branch => {
+            let Some(BasicValueEnum::IntValue(condition)) = value(0) else {
+                return Ok(false);
+            };
+            hooks.branch(site.id, instruction, condition)?;
+        }
+        PointKind::Sync(_) => {
+            let Some(object) = value(0) else {
+                return Ok(false);
+            };
+            hooks.synchronisation(site.id, instruction, object)?;
+        }
+        PointKind::Call => hooks.reached(site.id, instruction)?,
+    }
+    Ok(true)
+}

@@ -1,0 +1,143 @@
+//! Hooks land where the plan says, in optimised code, and nowhere else.
+
+use inkwell::context::Context;
+use inkwell::memory_buffer::MemoryBuffer;
+use inkwell::module::Module;
+use inkwell::values::AnyValue;
+use sketch_model::{BuildId, Placement, PointKind, SyncOp, TrackingPlan};
+use slicer::{ModuleInput, Program, backward_slice, plan};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+const SOURCE: &str = r#"#include <pthread.h>
+typedef struct { int n; pthread_mutex_t *mut; } queue;
+int log_count; queue shared;
+static void queue_delete(queue *q)
+{
+    q->mut = 0;
+}
+int unrelated(int x)
+{
+    return x * 3 + 1;
+}
+void consume(queue *q)
+{
+    if (q->n > 3)
+        log_count++;
+    pthread_mutex_unlock(q->mut);
+}
+int main(int argc, char **argv)
+{
+    shared.n = argc;
+    consume(&shared);
+    queue_delete(&shared);
+    return unrelated(argc) + log_count;
+}
+"#;
+
+/// Line 16: the call that fails.
+const FAILING_LINE: u32 = 16;
+
+fn bitcode(folder: &Path, flags: &[&str]) -> Vec<u8> {
+    let source = folder.join("p.c");
+    fs::write(&source, SOURCE).unwrap();
+    let output = folder.join("p.bc");
+    let compiled = Command::new("clang-19")
+        .args(["-g", "-O2", "-emit-llvm", "-c"])
+        .args(flags)
+        .arg(&source)
+        .arg("-o")
+        .arg(&output)
+        .status()
+        .expect("clang-19 runs");
+    assert!(compiled.success());
+    fs::read(output).unwrap()
+}
+
+fn whole_plan(folder: &Path) -> TrackingPlan {
+    let unoptimised = bitcode(folder, &["-Xclang", "-disable-llvm-passes"]);
+    let module = ModuleInput {
+        name: "p.c",
+        bitcode: &unoptimised,
+    };
+    let program = Program::load(BuildId("test".into()), &[module]).unwrap();
+    let file = folder.join("p.c");
+    let failing = program
+        .statement_at(None, &file.to_string_lossy(), FAILING_LINE)
+        .unwrap();
+    let slice = backward_slice(&program, failing, &[], &|_| None);
+    plan(&slice, u32::MAX, &[])
+}
+
+fn parse<'c>(context: &'c Context, bitcode: &[u8]) -> Module<'c> {
+    let buffer = MemoryBuffer::create_from_memory_range_copy(bitcode, "p");
+    Module::parse_bitcode_from_buffer(&buffer, context).unwrap()
+}
+
+fn printed(module: &Module<'_>, function: &str) -> String {
+    module.get_function(function).unwrap().print_to_string().to_string()
+}
+
+#[test]
+fn every_kind_of_site_finds_its_instruction() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = whole_plan(folder.path());
+    let context = Context::create();
+    let module = parse(&context, &bitcode(folder.path(), &[]));
+    let mut placement = Placement::default();
+    assert!(instrumenter::place(&context, &module, &plan, &mut placement).unwrap());
+    module.verify().unwrap();
+
+    let placed = |line: u32, kind: PointKind| {
+        let statements: Vec<_> = plan
+            .statements
+            .iter()
+            .filter(|s| s.location.line == line)
+            .map(|s| s.id)
+            .collect();
+        plan.sites
+            .iter()
+            .filter(|site| statements.contains(&site.statement) && site.kind == kind)
+            .map(|site| placement.places[site.id.0 as usize])
+            .sum::<u32>()
+    };
+    assert!(placed(FAILING_LINE, PointKind::Load) >= 1, "the load of q->mut");
+    assert!(
+        placed(FAILING_LINE, PointKind::Sync(SyncOp::MutexUnlock)) >= 1,
+        "the unlock"
+    );
+    assert!(placed(6, PointKind::Store) >= 1, "the inlined store of NULL");
+    let text = module.print_to_string().to_string();
+    for hook in ["access", "sync_begin", "sync_end", "arm"] {
+        let call = format!("call void @__failsketch_{hook}(");
+        assert!(text.contains(&call), "no {call} in\n{text}");
+    }
+}
+
+#[test]
+fn a_function_without_sites_stays_as_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = whole_plan(folder.path());
+    let optimised = bitcode(folder.path(), &[]);
+    let context = Context::create();
+    let (before, after) = (parse(&context, &optimised), parse(&context, &optimised));
+    instrumenter::place(&context, &after, &plan, &mut Placement::default()).unwrap();
+    assert_eq!(printed(&before, "unrelated"), printed(&after, "unrelated"));
+    assert_ne!(printed(&before, "consume"), printed(&after, "consume"));
+}
+
+#[test]
+fn a_site_that_was_optimised_away_is_counted_as_nowhere() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut plan = whole_plan(folder.path());
+    for site in &mut plan.sites {
+        site.column = 9_999;
+    }
+    let context = Context::create();
+    let module = parse(&context, &bitcode(folder.path(), &[]));
+    let mut placement = Placement::default();
+    assert!(!instrumenter::place(&context, &module, &plan, &mut placement).unwrap());
+    assert_eq!(placement.places, vec![0; plan.sites.len()]);
+    assert!(!module.print_to_string().to_string().contains("__failsketch"));
+}
