@@ -1,1 +1,21 @@
-//! The few kilobytes inside the process: crash capture, recorder, watchpoints.
+//! The few kilobytes inside the process, as artefacts for the host side.
+//!
+//! `build.rs` compiles `inprocess/` into two files; this crate carries their
+//! bytes and the layout of the shared memory they write. The instrumenter links
+//! [`LINKABLE`] into tracked builds, the agent preloads [`PRELOAD`] into
+//! untouched programs and reads what either left behind.
+//!
+//! Deliberately absent: any use of the in-process code by the host side.
+
+pub mod layout;
+
+/// One relocatable object with the hooks, crash capture and watchpoints. Pass it
+/// to the linker like any other object, no flags needed: it has no undefined
+/// symbols, and its constructor keeps it from being discarded.
+pub const LINKABLE: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/failsketch-runtime.o"));
+
+/// The name that [`LINKABLE`] should have on disk.
+pub const LINKABLE_FILE_NAME: &str = "failsketch-runtime.o";
+
+/// A shared object with crash capture only, for `LD_PRELOAD`.
+pub const PRELOAD: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/failsketch-preload.so"));

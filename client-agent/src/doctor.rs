@@ -1,0 +1,180 @@
+//! `failsketch-agent doctor`: what this machine can do, found by doing it.
+
+use crate::{
+    perf::probe::{self, WatchpointProbe},
+    process::sys,
+};
+use std::{fmt, fs, os::fd::AsFd};
+
+/// How well something works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Health {
+    Ok,
+    Degraded,
+    Missing,
+}
+
+/// One line of the report.
+#[derive(Debug)]
+pub struct Finding {
+    pub health: Health,
+    pub what: &'static str,
+    pub detail: String,
+}
+
+impl fmt::Display for Finding {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let health = match self.health {
+            Health::Ok => "ok",
+            Health::Degraded => "degraded",
+            Health::Missing => "missing",
+        };
+        write!(f, "{health:<9} {}: {}", self.what, self.detail)
+    }
+}
+
+/// Looks at everything, in the order in which the flow needs it.
+pub fn examine() -> Vec<Finding> {
+    vec![
+        shared_memory(),
+        watchpoints("watchpoints", probe::try_watchpoint()),
+        watchpoints("watchpoints in a child", watchpoint_in_a_child()),
+        perf_level(),
+        intel_pt(),
+    ]
+}
+
+fn shared_memory() -> Finding {
+    let what = "shared memory";
+    let tried = sys::memfd(c"failsketch-doctor")
+        .and_then(|file| {
+            sys::allocate(file.as_fd(), 4096)?;
+            Ok(file)
+        })
+        .and_then(|file| sys::seal_size(file.as_fd()));
+    match tried {
+        Ok(()) => Finding {
+            health: Health::Ok,
+            what,
+            detail: "a sealed memfd can be made; records outlive a crash".into(),
+        },
+        Err(reason) => Finding {
+            health: Health::Missing,
+            what,
+            detail: format!(
+                "memfd_create or sealing was refused ({reason}); allow memfd_create in the seccomp \
+                 profile, else programs run untouched"
+            ),
+        },
+    }
+}
+
+fn watchpoints(what: &'static str, probe: WatchpointProbe) -> Finding {
+    let (health, detail) = match probe {
+        WatchpointProbe::Works => (
+            Health::Ok,
+            "one was armed, re-aimed, and fired at each access".into(),
+        ),
+        WatchpointProbe::Silent { counted, expected } => (
+            Health::Missing,
+            format!(
+                "they are accepted but fire {counted} of {expected} times: this virtual machine \
+                 does not emulate debug registers; sketches will rest on inline probes"
+            ),
+        ),
+        WatchpointProbe::Refused { call, reason } => (
+            Health::Missing,
+            format!(
+                "{call} was refused ({reason}); allow perf_event_open in the container's seccomp \
+                 profile and set kernel.perf_event_paranoid to 2 or less"
+            ),
+        ),
+    };
+    Finding {
+        health,
+        what,
+        detail,
+    }
+}
+
+/// The same probe in a forked child: some sandboxes treat children differently.
+/// The child answers through its exit status.
+fn watchpoint_in_a_child() -> WatchpointProbe {
+    // SAFETY: doctor has one thread; the child only probes and exits.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        let answer = match probe::try_watchpoint() {
+            WatchpointProbe::Works => 200,
+            WatchpointProbe::Silent { counted, .. } => 210 + counted.min(9) as i32,
+            WatchpointProbe::Refused { reason, .. } => reason.raw_os_error().unwrap_or(199),
+        };
+        // SAFETY: ends the child without running the parent's exit handlers.
+        unsafe { libc::_exit(answer) }
+    }
+    let refused = |call, reason| WatchpointProbe::Refused { call, reason };
+    if pid < 0 {
+        return refused("fork", std::io::Error::last_os_error());
+    }
+    let mut status = 0;
+    // SAFETY: waits for our own child.
+    let got = unsafe { libc::waitpid(pid, &raw mut status, 0) };
+    if got != pid || !libc::WIFEXITED(status) {
+        return refused("waitpid", std::io::Error::last_os_error());
+    }
+    match libc::WEXITSTATUS(status) {
+        200 => WatchpointProbe::Works,
+        silent @ 210..=219 => WatchpointProbe::Silent {
+            counted: (silent - 210) as u64,
+            expected: 3,
+        },
+        errno => refused("perf_event_open", std::io::Error::from_raw_os_error(errno)),
+    }
+}
+
+fn perf_level() -> Finding {
+    let what = "kernel.perf_event_paranoid";
+    let level = fs::read_to_string("/proc/sys/kernel/perf_event_paranoid")
+        .ok()
+        .and_then(|text| text.trim().parse::<i32>().ok());
+    let (health, detail) = match level {
+        Some(level @ ..=2) => (
+            Health::Ok,
+            format!("{level}: processes may watch themselves"),
+        ),
+        Some(level) => (
+            Health::Degraded,
+            format!(
+                "{level}: ordinary users get no watchpoints; sysctl kernel.perf_event_paranoid=2"
+            ),
+        ),
+        None => (
+            Health::Degraded,
+            "it cannot be read: this kernel or sandbox hides perf".into(),
+        ),
+    };
+    Finding {
+        health,
+        what,
+        detail,
+    }
+}
+
+fn intel_pt() -> Finding {
+    let what = "Intel PT";
+    if probe::intel_pt_present() {
+        Finding {
+            health: Health::Degraded,
+            what,
+            detail: "the processor has it, and this release does not record it yet".into(),
+        }
+    } else {
+        Finding {
+            health: Health::Missing,
+            what,
+            detail: "/sys/bus/event_source/devices/intel_pt does not exist; control flow is \
+                     recorded inline (an Intel processor of 2015 or later, not hidden by a \
+                     hypervisor, would have it)"
+                .into(),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! What the agent needs of an ELF file: identity, load segments, unwind tables.
+//! Pure: bytes in, values out; a damaged file yields `None`.
+
+use object::{
+    Endianness, Object, ObjectSection,
+    elf::{FileHeader64, PF_X, PT_INTERP, PT_LOAD},
+    read::elf::{ElfFile64, FileHeader, ProgramHeader},
+};
+use sketch_model::BuildId;
+use std::{fmt::Write, ops::Range};
+
+/// An executable load segment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CodeSegment {
+    pub file_offset: u64,
+    pub file_size: u64,
+    pub address: u64,
+}
+
+/// A section's place and bytes.
+#[derive(Clone, Debug)]
+pub struct Section {
+    pub addresses: Range<u64>,
+    pub bytes: Vec<u8>,
+}
+
+/// What the agent needs of an ELF file.
+#[derive(Clone, Debug)]
+pub struct ElfFacts {
+    pub build_id: Option<BuildId>,
+    /// Has an interpreter, so that LD_PRELOAD works on it.
+    pub dynamic: bool,
+    pub code: Vec<CodeSegment>,
+    pub text: Option<Range<u64>>,
+    pub eh_frame: Option<Section>,
+    pub eh_frame_hdr: Option<Section>,
+}
+
+impl ElfFacts {
+    /// `None` if these bytes are no 64-bit ELF file.
+    pub fn read(bytes: &[u8]) -> Option<ElfFacts> {
+        let file = ElfFile64::<Endianness>::parse(bytes).ok()?;
+        let endian = file.endian();
+        let header: &FileHeader64<Endianness> = file.elf_header();
+        let segments = header.program_headers(endian, bytes).ok()?;
+        let section = |name: &str| {
+            let section = file.section_by_name(name)?;
+            let start = section.address();
+            Some(Section {
+                addresses: start..start.checked_add(section.size())?,
+                bytes: section.data().ok()?.to_vec(),
+            })
+        };
+        Some(ElfFacts {
+            build_id: file.build_id().ok().flatten().map(hex),
+            dynamic: segments.iter().any(|s| s.p_type(endian) == PT_INTERP),
+            code: segments
+                .iter()
+                .filter(|s| s.p_type(endian) == PT_LOAD && s.p_flags(endian).0 & PF_X.0 != 0)
+                .map(|s| CodeSegment {
+                    file_offset: s.p_offset(endian),
+                    file_size: s.p_filesz(endian),
+                    address: s.p_vaddr(endian),
+                })
+                .collect(),
+            text: file
+                .section_by_name(".text")
+                .and_then(|text| Some(text.address()..text.address().checked_add(text.size())?)),
+            eh_frame: section(".eh_frame"),
+            eh_frame_hdr: section(".eh_frame_hdr"),
+        })
+    }
+
+    /// What must be added to the file's addresses to get those of a process that
+    /// maps the file from `file_offset` at `start`.
+    pub fn load_bias(&self, start: u64, file_offset: u64) -> Option<u64> {
+        const PAGE: u64 = 4096;
+        let segment = self.code.iter().find(|segment| {
+            let first = segment.file_offset / PAGE * PAGE;
+            (first..segment.file_offset.saturating_add(segment.file_size)).contains(&file_offset)
+        })?;
+        // start = bias + address − (offset in file of address − file_offset)
+        Some(
+            start
+                .wrapping_sub(file_offset)
+                .wrapping_add(segment.file_offset)
+                .wrapping_sub(segment.address),
+        )
+    }
+}
+
+fn hex(bytes: &[u8]) -> BuildId {
+    let mut text = String::new();
+    for byte in bytes {
+        // Writing to a string cannot fail.
+        let _ = write!(text, "{byte:02x}");
+    }
+    BuildId(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_bias_of_a_segment_that_does_not_start_on_a_page() {
+        let facts = ElfFacts {
+            build_id: None,
+            dynamic: true,
+            code: vec![CodeSegment {
+                file_offset: 0x1740,
+                file_size: 0x900,
+                address: 0x2740,
+            }],
+            text: None,
+            eh_frame: None,
+            eh_frame_hdr: None,
+        };
+        assert_eq!(
+            facts.load_bias(0x5555_0000_2000, 0x1000),
+            Some(0x5555_0000_0000)
+        );
+        assert_eq!(facts.load_bias(0x5555_0000_2000, 0x9000), None);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_without_panic(mut bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
+            ElfFacts::read(&bytes);
+            let header = b"\x7fELF\x02\x01\x01";
+            if bytes.len() > header.len() {
+                bytes[..header.len()].copy_from_slice(header);
+            }
+            ElfFacts::read(&bytes);
+        }
+    }
+}

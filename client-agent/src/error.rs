@@ -1,0 +1,55 @@
+//! What can keep the agent from its work. None of these may change how the
+//! supervised command runs or ends, except that it cannot be started at all.
+
+use std::{io, path::PathBuf};
+
+#[derive(Debug, thiserror::Error)]
+pub enum AgentError {
+    #[error("{command}: command not found; give a path or check PATH")]
+    CommandNotFound { command: String },
+    #[error("cannot run {}: {reason}", path.display())]
+    CannotRun { path: PathBuf, reason: io::Error },
+    #[error("{call} was refused: {reason}")]
+    Call {
+        call: &'static str,
+        reason: io::Error,
+    },
+    #[error("cannot {action} {}: {reason}", path.display())]
+    File {
+        action: &'static str,
+        path: PathBuf,
+        reason: io::Error,
+    },
+    #[error("the server at {url} cannot be reached: {reason}")]
+    ServerUnreachable { url: String, reason: String },
+    #[error("the server refused {what} with status {status}: {answer}")]
+    ServerRefused {
+        what: &'static str,
+        status: u16,
+        answer: String,
+    },
+    #[error("the server's answer to {what} cannot be read: {reason}")]
+    ServerAnswer { what: &'static str, reason: String },
+    #[error("a tracked build is assigned, but no key is pinned to check it with; give --key")]
+    NoKey,
+    #[error("the key in {origin} cannot be used: {reason}")]
+    BadKey { origin: String, reason: String },
+    #[error("the patch was refused: {0}")]
+    PatchRefused(String),
+}
+
+impl AgentError {
+    pub fn call(call: &'static str, reason: io::Error) -> AgentError {
+        AgentError::Call { call, reason }
+    }
+
+    /// The exit status that shells use for a command that could not be started.
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            AgentError::CommandNotFound { .. } => 127,
+            AgentError::CannotRun { reason, .. } if reason.kind() == io::ErrorKind::NotFound => 127,
+            AgentError::CannotRun { .. } => 126,
+            _ => 1,
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! Did the run fail, and how? Endings and captures → outcome.
+
+use crate::{
+    modules::{MainModule, ModuleCache},
+    process::{signals, supervise::Ending},
+    shared_memory::{CrashCapture, Remains},
+    unwind::unwind,
+};
+use sketch_model::{FailureKind, FailureReport, Outcome, RuntimeAddress, Schema};
+
+/// Signals by which people and machines end programs that have done nothing
+/// wrong. A run that dies of one is no failure, and its record says so.
+fn ends_healthy_programs(signal: i32) -> bool {
+    matches!(
+        signal,
+        libc::SIGTERM
+            | libc::SIGINT
+            | libc::SIGHUP
+            | libc::SIGQUIT
+            | libc::SIGKILL
+            | libc::SIGPIPE
+            | libc::SIGALRM
+            | libc::SIGUSR1
+            | libc::SIGUSR2
+    )
+}
+
+/// Judges a run. `failing_exits` are the codes that the operator declared
+/// failures. Sentences for the run's record are added to `gaps`.
+pub fn judge(
+    ending: Ending,
+    failing_exits: &[i32],
+    remains: &Remains,
+    main: &MainModule,
+    modules: &mut ModuleCache,
+    gaps: &mut Vec<String>,
+) -> Outcome {
+    let kind = match ending {
+        Ending::Signal(number) if ends_healthy_programs(number) => {
+            gaps.push(format!(
+                "the run was cut short by {}",
+                signals::name(number)
+            ));
+            return Outcome::Success;
+        }
+        Ending::Signal(number) => FailureKind::Signal {
+            number,
+            name: signals::name(number),
+        },
+        Ending::Exit(code) if failing_exits.contains(&code) => FailureKind::ExitCode(code),
+        Ending::Exit(_) => {
+            if let Some(crash) = &remains.crash {
+                gaps.push(format!(
+                    "{} was captured, but the program went on",
+                    signals::name(crash.signal)
+                ));
+            }
+            return Outcome::Success;
+        }
+    };
+    // A capture belongs to this death only if it is of the same signal.
+    let crash = remains.crash.as_ref().filter(
+        |crash| matches!(kind, FailureKind::Signal { number, .. } if number == crash.signal),
+    );
+    Outcome::Failure(report(kind, crash, remains, main, modules))
+}
+
+fn report(
+    kind: FailureKind,
+    crash: Option<&CrashCapture>,
+    remains: &Remains,
+    main: &MainModule,
+    modules: &mut ModuleCache,
+) -> FailureReport {
+    let mut gaps = Vec::new();
+    let maps = crash
+        .map(|crash| crash.maps.as_str())
+        .filter(|maps| !maps.is_empty())
+        .unwrap_or(&remains.maps);
+    let modules = modules.modules(maps, main);
+    let mut threads = Vec::new();
+    match crash {
+        Some(crash) => threads.push(unwind(crash, &modules)),
+        None if matches!(kind, FailureKind::Signal { .. }) => gaps.push(
+            "no stack was captured: the runtime was not active, or the program handled or \
+             overflowed in a way that kept its handler from running"
+                .into(),
+        ),
+        None => gaps.push("an exit has no stack".into()),
+    }
+    FailureReport {
+        schema: Schema::default(),
+        kind,
+        fault_address: crash
+            .and_then(|crash| crash.fault_address)
+            .map(RuntimeAddress),
+        threads,
+        mappings: modules.iter().map(|module| module.mapping()).collect(),
+        gaps,
+    }
+}

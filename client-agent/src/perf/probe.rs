@@ -1,0 +1,66 @@
+//! Do watchpoints work here? The only honest answer is to arm one and see it
+//! fire: on some clouds opening succeeds and nothing ever happens.
+
+use super::sys;
+use sketch_model::Tier;
+use std::{
+    io,
+    os::fd::AsFd,
+    path::Path,
+    sync::atomic::{AtomicU64, Ordering},
+};
+
+/// What came of an attempt to watch a word.
+#[derive(Debug)]
+pub enum WatchpointProbe {
+    Works,
+    /// Everything was accepted, but accesses were not noticed.
+    Silent {
+        counted: u64,
+        expected: u64,
+    },
+    Refused {
+        call: &'static str,
+        reason: io::Error,
+    },
+}
+
+/// Opens a watchpoint on one word, re-aims it at another and touches both.
+pub fn try_watchpoint() -> WatchpointProbe {
+    #[repr(align(8))]
+    struct Word(AtomicU64);
+    let dormant = Word(AtomicU64::new(0));
+    let watched = Word(AtomicU64::new(0));
+    let refused = |call, reason| WatchpointProbe::Refused { call, reason };
+    let event = match sys::open_own_watchpoint(&raw const dormant as u64) {
+        Ok(event) => event,
+        Err(reason) => return refused("perf_event_open", reason),
+    };
+    if let Err(reason) = sys::re_aim(event.as_fd(), &raw const watched as u64) {
+        return refused("ioctl(PERF_EVENT_IOC_MODIFY_ATTRIBUTES)", reason);
+    }
+    let expected = 3;
+    for value in 0..expected {
+        watched.0.store(value, Ordering::SeqCst);
+        dormant.0.store(value, Ordering::SeqCst);
+    }
+    match sys::read_count(event.as_fd()) {
+        Ok(counted) if counted == expected => WatchpointProbe::Works,
+        Ok(counted) => WatchpointProbe::Silent { counted, expected },
+        Err(reason) => refused("read of the event's counter", reason),
+    }
+}
+
+/// The processor's trace unit, as the kernel exposes it.
+pub fn intel_pt_present() -> bool {
+    Path::new("/sys/bus/event_source/devices/intel_pt").exists()
+}
+
+/// What this machine lets us do. Intel PT, even where present, is not used for
+/// recording yet and therefore not claimed.
+pub fn tier() -> Tier {
+    match try_watchpoint() {
+        WatchpointProbe::Works => Tier::Watchpoints,
+        WatchpointProbe::Silent { .. } | WatchpointProbe::Refused { .. } => Tier::Inline,
+    }
+}

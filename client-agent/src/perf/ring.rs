@@ -1,0 +1,218 @@
+//! Bytes of a perf ring → watchpoint samples. Pure; any bytes give an answer.
+//!
+//! The format is that of `perf_event_open(2)`, "MMAP layout", for the sample
+//! type that the runtime asks for ([`runtime::layout::WATCH_SAMPLE_TYPE`]).
+//! Records of kinds that carry nothing for us are skipped by their length.
+
+const PERF_RECORD_LOST: u32 = 2;
+const PERF_RECORD_THROTTLE: u32 = 5;
+const PERF_RECORD_SAMPLE: u32 = 9;
+const PERF_RECORD_LOST_SAMPLES: u32 = 13;
+const REGISTERS: usize = 17;
+
+/// One hit, as the kernel sampled it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sample {
+    /// The id of the event as opened, also for hits of inherited copies.
+    pub id: u64,
+    pub ip: u64,
+    pub pid: i32,
+    pub tid: i32,
+    /// CLOCK_MONOTONIC, nanoseconds.
+    pub time: u64,
+    pub address: u64,
+    pub cpu: u32,
+    /// rax rbx rcx rdx rsi rdi rbp rsp r8 … r15; `None` if the kernel had none.
+    pub registers: Option<[u64; 16]>,
+    pub stack: Vec<u64>,
+}
+
+/// What a stretch of ring held.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Contents {
+    pub samples: Vec<Sample>,
+    /// Records that the kernel says it could not write.
+    pub lost: u64,
+    /// How often the kernel stopped an event for hitting too fast.
+    pub throttled: u64,
+    /// Records that could not be understood.
+    pub unreadable: u64,
+}
+
+/// Reads the fields of one record in order.
+struct Fields<'a>(&'a [u8]);
+
+impl Fields<'_> {
+    fn u64(&mut self) -> Option<u64> {
+        let (first, rest) = self.0.split_first_chunk::<8>()?;
+        self.0 = rest;
+        Some(u64::from_le_bytes(*first))
+    }
+
+    fn u32(&mut self) -> Option<u32> {
+        let (first, rest) = self.0.split_first_chunk::<4>()?;
+        self.0 = rest;
+        Some(u32::from_le_bytes(*first))
+    }
+
+    fn skip(&mut self, bytes: usize) -> Option<()> {
+        self.0 = self.0.get(bytes..)?;
+        Some(())
+    }
+}
+
+/// Parses whole records, oldest first.
+pub fn parse(mut bytes: &[u8]) -> Contents {
+    let mut contents = Contents::default();
+    while !bytes.is_empty() {
+        let mut header = Fields(bytes);
+        let (Some(kind), Some(misc_and_size)) = (header.u32(), header.u32()) else {
+            contents.unreadable += 1;
+            break;
+        };
+        let size = (misc_and_size >> 16) as usize;
+        let Some(record) = bytes.get(8..size.max(8)).filter(|_| size >= 8) else {
+            // A length that leads nowhere: the rest cannot be found again.
+            contents.unreadable += 1;
+            break;
+        };
+        match kind {
+            PERF_RECORD_SAMPLE => match sample(Fields(record)) {
+                Some(sample) => contents.samples.push(sample),
+                None => contents.unreadable += 1,
+            },
+            PERF_RECORD_LOST => {
+                let mut fields = Fields(record);
+                match (fields.u64(), fields.u64()) {
+                    (Some(_id), Some(count)) => contents.lost = contents.lost.saturating_add(count),
+                    _ => contents.unreadable += 1,
+                }
+            }
+            PERF_RECORD_LOST_SAMPLES => match Fields(record).u64() {
+                Some(count) => contents.lost = contents.lost.saturating_add(count),
+                None => contents.unreadable += 1,
+            },
+            PERF_RECORD_THROTTLE => contents.throttled += 1,
+            _ => {}
+        }
+        bytes = &bytes[size..];
+    }
+    contents
+}
+
+fn sample(mut fields: Fields<'_>) -> Option<Sample> {
+    let id = fields.u64()?;
+    let ip = fields.u64()?;
+    let pid = fields.u32()? as i32;
+    let tid = fields.u32()? as i32;
+    let time = fields.u64()?;
+    let address = fields.u64()?;
+    let cpu = fields.u32()?;
+    fields.u32()?;
+    let abi = fields.u64()?;
+    let mut registers = None;
+    if abi != 0 {
+        let mut all = [0; REGISTERS];
+        for register in &mut all {
+            *register = fields.u64()?;
+        }
+        // ax bx cx dx si di bp sp ip r8 … r15: all but ip.
+        let mut wanted = [0; 16];
+        wanted[..8].copy_from_slice(&all[..8]);
+        wanted[8..].copy_from_slice(&all[9..]);
+        registers = Some(wanted);
+    }
+    let reserved = usize::try_from(fields.u64()?).ok()?;
+    let mut stack = Vec::new();
+    if reserved != 0 {
+        let mut bytes = Fields(fields.0.get(..reserved)?);
+        fields.skip(reserved)?;
+        let used = fields.u64()?.min(reserved as u64);
+        for _ in 0..used / 8 {
+            stack.push(bytes.u64()?);
+        }
+    }
+    Some(Sample {
+        id,
+        ip,
+        pid,
+        tid,
+        time,
+        address,
+        cpu,
+        registers,
+        stack,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn record(kind: u32, body: &[u64]) -> Vec<u8> {
+        let size = 8 + 8 * body.len();
+        let mut bytes = kind.to_le_bytes().to_vec();
+        bytes.extend(((size as u32) << 16).to_le_bytes());
+        bytes.extend(body.iter().flat_map(|word| word.to_le_bytes()));
+        bytes
+    }
+
+    fn sample_body() -> Vec<u64> {
+        let mut body = vec![5, 0x40_1000, 11 | 12 << 32, 99, 0x60_0000, 1, 2];
+        body.extend(100..117);
+        // 32 bytes of stack reserved, 16 of them filled.
+        body.extend([32, 0xaa, 0xbb, 0, 0, 16]);
+        body
+    }
+
+    #[test]
+    fn a_sample_is_read_field_by_field() {
+        let contents = parse(&record(PERF_RECORD_SAMPLE, &sample_body()));
+        let registers = [
+            100, 101, 102, 103, 104, 105, 106, 107, 109, 110, 111, 112, 113, 114, 115, 116,
+        ];
+        assert_eq!(
+            contents.samples,
+            [Sample {
+                id: 5,
+                ip: 0x40_1000,
+                pid: 11,
+                tid: 12,
+                time: 99,
+                address: 0x60_0000,
+                cpu: 1,
+                registers: Some(registers),
+                stack: vec![0xaa, 0xbb],
+            }]
+        );
+        assert_eq!(contents.unreadable, 0);
+    }
+
+    #[test]
+    fn losses_are_added_up_and_unknown_records_skipped() {
+        let mut bytes = record(PERF_RECORD_LOST, &[1, 40, 0, 0]);
+        bytes.extend(record(77, &[1, 2, 3]));
+        bytes.extend(record(PERF_RECORD_THROTTLE, &[1, 2, 3]));
+        bytes.extend(record(PERF_RECORD_LOST, &[1, 2]));
+        bytes.extend(record(PERF_RECORD_SAMPLE, &[1]));
+        let contents = parse(&bytes);
+        assert_eq!((contents.lost, contents.throttled), (42, 1));
+        assert_eq!(contents.unreadable, 1);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_parsed_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..600)) {
+            parse(&bytes);
+        }
+
+        #[test]
+        fn a_damaged_sample_is_parsed_without_panic(at in 0usize..240, to in any::<u8>()) {
+            let mut bytes = record(PERF_RECORD_SAMPLE, &sample_body());
+            let at = at % bytes.len();
+            bytes[at] = to;
+            parse(&bytes);
+        }
+    }
+}

@@ -1,0 +1,90 @@
+//! Waiting for the command while passing signals on.
+
+use super::{
+    descriptors,
+    signals::{self, SignalQueue},
+    sys,
+};
+use crate::error::AgentError;
+use std::{io, mem::MaybeUninit, os::fd::AsRawFd};
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ending {
+    Exit(i32),
+    Signal(i32),
+}
+
+/// What is known of a process that has ended.
+#[derive(Clone, Copy, Debug)]
+pub struct Ended {
+    pub ending: Ending,
+    /// User and system time, the command's waited-for children included.
+    pub cpu_us: u64,
+    /// A signal asked for the end while it ran.
+    pub asked_to_end: bool,
+}
+
+impl Ending {
+    /// Ends this process the same way.
+    pub fn imitate(self) -> ! {
+        match self {
+            Ending::Exit(code) => std::process::exit(code),
+            Ending::Signal(signal) => signals::die_of(signal),
+        }
+    }
+}
+
+/// Waits for `pid` to end; without a queue no signals are passed on.
+pub fn wait(pid: i32, queue: Option<&SignalQueue>) -> Result<Ended, AgentError> {
+    let mut asked_to_end = false;
+    // Without pidfd (before Linux 5.3) the command still runs and is waited
+    // for; only signals are not passed on.
+    if let (Some(queue), Ok(pidfd)) = (queue, sys::pidfd_open(pid)) {
+        loop {
+            let mut waiting = [
+                descriptors::readable(pidfd.as_raw_fd()),
+                descriptors::readable(queue.as_raw_fd()),
+            ];
+            if descriptors::poll(&mut waiting, -1).is_err() {
+                break;
+            }
+            while let Some(received) = queue.next() {
+                asked_to_end |= received.asks_to_end();
+                received.forward(pid);
+            }
+            if waiting[0].revents != 0 {
+                break;
+            }
+        }
+    }
+    let mut status = 0;
+    let mut usage = MaybeUninit::<libc::rusage>::uninit();
+    loop {
+        // SAFETY: both results are whole structures.
+        let got = unsafe { libc::wait4(pid, &raw mut status, 0, usage.as_mut_ptr()) };
+        if got == pid {
+            break;
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(AgentError::call("wait4", error));
+        }
+    }
+    // SAFETY: wait4 has succeeded and filled it.
+    let usage = unsafe { usage.assume_init() };
+    let microseconds = |time: libc::timeval| {
+        u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000
+            + u64::try_from(time.tv_usec).unwrap_or(0)
+    };
+    let ending = if libc::WIFSIGNALED(status) {
+        Ending::Signal(libc::WTERMSIG(status))
+    } else {
+        Ending::Exit(libc::WEXITSTATUS(status))
+    };
+    Ok(Ended {
+        ending,
+        cpu_us: microseconds(usage.ru_utime) + microseconds(usage.ru_stime),
+        asked_to_end,
+    })
+}

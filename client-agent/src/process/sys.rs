@@ -1,0 +1,98 @@
+//! System calls that the standard library does not offer, except perf's.
+
+use std::{
+    ffi::CStr,
+    io,
+    os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+};
+
+fn check(result: libc::c_long) -> io::Result<libc::c_long> {
+    if result < 0 {
+        Err(io::Error::last_os_error())
+    } else {
+        Ok(result)
+    }
+}
+
+fn owned(fd: libc::c_long) -> OwnedFd {
+    // SAFETY: callers pass a descriptor that the kernel has just made.
+    unsafe { OwnedFd::from_raw_fd(fd as i32) }
+}
+
+pub fn random_u64() -> io::Result<u64> {
+    let mut bytes = [0u8; 8];
+    // SAFETY: the buffer is as long as said.
+    let got = unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    if got != bytes.len() as isize {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(u64::from_ne_bytes(bytes))
+}
+
+/// An anonymous file in memory, close-on-exec, that can be sealed.
+pub fn memfd(name: &CStr) -> io::Result<OwnedFd> {
+    let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    // SAFETY: the name is zero-terminated.
+    check(unsafe { libc::memfd_create(name.as_ptr(), flags) }.into()).map(owned)
+}
+
+/// Gives every page of a file its memory now, so that no later write can fail.
+pub fn allocate(file: BorrowedFd<'_>, length: u64) -> io::Result<()> {
+    // SAFETY: takes no pointers.
+    check(unsafe { libc::fallocate(file.as_raw_fd(), 0, 0, length as i64) }.into())?;
+    Ok(())
+}
+
+fn seal(file: BorrowedFd<'_>, seals: libc::c_int) -> io::Result<()> {
+    // SAFETY: takes no pointers.
+    check(unsafe { libc::fcntl(file.as_raw_fd(), libc::F_ADD_SEALS, seals) }.into())?;
+    Ok(())
+}
+
+/// The file keeps its size for ever.
+pub fn seal_size(file: BorrowedFd<'_>) -> io::Result<()> {
+    seal(
+        file,
+        libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_SEAL,
+    )
+}
+
+/// The file keeps its content for ever.
+pub fn seal_content(file: BorrowedFd<'_>) -> io::Result<()> {
+    seal(
+        file,
+        libc::F_SEAL_SHRINK | libc::F_SEAL_GROW | libc::F_SEAL_WRITE | libc::F_SEAL_SEAL,
+    )
+}
+
+/// A descriptor that becomes readable when the process ends.
+pub fn pidfd_open(pid: i32) -> io::Result<OwnedFd> {
+    // SAFETY: takes no pointers.
+    check(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) }).map(owned)
+}
+
+pub fn send_signal(pid: i32, signal: i32) {
+    // A process that has just ended needs no signal.
+    // SAFETY: takes no pointers.
+    unsafe { libc::kill(pid, signal) };
+}
+
+/// The processors that the machine may ever have online.
+pub fn processors() -> u32 {
+    // SAFETY: takes no pointers.
+    let count = unsafe { libc::sysconf(libc::_SC_NPROCESSORS_CONF) };
+    u32::try_from(count).unwrap_or(1).max(1)
+}
+
+pub fn host_name() -> String {
+    std::fs::read_to_string("/proc/sys/kernel/hostname")
+        .map(|name| name.trim().to_string())
+        .ok()
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "unnamed-host".into())
+}
+
+pub fn user_id() -> u32 {
+    // SAFETY: takes no pointers, cannot fail.
+    unsafe { libc::getuid() }
+}

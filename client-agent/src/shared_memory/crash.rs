@@ -1,0 +1,91 @@
+//! The crash area: what the signal handler wrote before the process died.
+
+use super::words::Words;
+use runtime::layout::{CRASH_COMPLETE, CRASH_NONE, Crash, MAPS_BYTES, Region, STACK_BYTES};
+use std::mem::offset_of;
+
+/// The first crashing thread, as captured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CrashCapture {
+    /// False if the process died before the handler had finished.
+    pub complete: bool,
+    pub signal: i32,
+    pub code: i32,
+    pub tid: i32,
+    /// Only faults have one; a signal that somebody sent does not.
+    pub fault_address: Option<u64>,
+    /// rax rbx rcx rdx rsi rdi rbp rsp r8 … r15
+    pub registers: [u64; 16],
+    pub rip: u64,
+    pub stack_start: u64,
+    pub stack: Vec<u8>,
+    pub maps: String,
+    pub maps_truncated: bool,
+}
+
+impl CrashCapture {
+    pub fn rsp(&self) -> u64 {
+        self.registers[7]
+    }
+
+    pub fn rbp(&self) -> u64 {
+        self.registers[6]
+    }
+
+    /// Eight captured bytes of the stack.
+    pub fn stack_word(&self, address: u64) -> Option<u64> {
+        let at = usize::try_from(address.checked_sub(self.stack_start)?).ok()?;
+        let bytes = self.stack.get(at..)?.first_chunk::<8>()?;
+        Some(u64::from_le_bytes(*bytes))
+    }
+
+    /// The capture in a region's bytes, if a handler ran.
+    pub(super) fn read(words: Words<'_>) -> Option<CrashCapture> {
+        let base = offset_of!(Region, crash);
+        let state = words.u32(base + offset_of!(Crash, state));
+        if state == CRASH_NONE {
+            return None;
+        }
+        let code = words.i32(base + offset_of!(Crash, code));
+        let signal = words.i32(base + offset_of!(Crash, signal));
+        let mut registers = [0; 16];
+        for (at, register) in registers.iter_mut().enumerate() {
+            *register = words.u64(base + offset_of!(Crash, registers) + 8 * at);
+        }
+        let maps = words.bytes(
+            base + offset_of!(Crash, maps),
+            words.u32(base + offset_of!(Crash, maps_length)),
+            MAPS_BYTES,
+        );
+        let stack = words.bytes(
+            base + offset_of!(Crash, stack),
+            words.u32(base + offset_of!(Crash, stack_length)),
+            STACK_BYTES,
+        );
+        Some(CrashCapture {
+            complete: state == CRASH_COMPLETE,
+            signal,
+            code,
+            tid: words.i32(base + offset_of!(Crash, tid)),
+            fault_address: has_address(signal, code)
+                .then(|| words.u64(base + offset_of!(Crash, fault_address))),
+            registers,
+            rip: words.u64(base + offset_of!(Crash, rip)),
+            stack_start: words.u64(base + offset_of!(Crash, stack_start)),
+            stack: stack.to_vec(),
+            maps: String::from_utf8_lossy(maps).into_owned(),
+            maps_truncated: words.u32(base + offset_of!(Crash, maps_truncated)) != 0,
+        })
+    }
+}
+
+/// Whether `siginfo_t` carries the address of an access or instruction: faults
+/// do, except those that the kernel cannot place (a non-canonical address).
+fn has_address(signal: i32, code: i32) -> bool {
+    const SI_KERNEL: i32 = 0x80;
+    let fault = matches!(
+        signal,
+        libc::SIGSEGV | libc::SIGBUS | libc::SIGILL | libc::SIGFPE
+    );
+    fault && code > 0 && code != SI_KERNEL
+}

@@ -1,0 +1,320 @@
+//! Bytes of a region → what the process recorded. Pure, and total: a process
+//! that has gone wild may have written anything here.
+
+use super::{crash::CrashCapture, words::Words};
+use runtime::layout::{
+    CALL_AGENT, CALL_MMAP, CALL_PERF_EVENT_OPEN, CALL_REPLY, CALL_SENDMSG, Event, HEAD_EVENTS,
+    Header, KIND_BRANCH, KIND_CALL, KIND_READ, KIND_SYNC_BEGIN, KIND_SYNC_END, KIND_WRITE,
+    MAPS_BYTES, RING_EVENTS, Region, THREAD_SLOTS, ThreadSlot, WATCH_READY, WATCH_REFUSED,
+};
+use sketch_model::{ProbeEvent, ProbeKind, RuntimeAddress, SiteId, ThreadIndex, ThreadRecord, Tsc};
+use std::mem::{offset_of, size_of};
+
+/// Whether the runtime has watchpoints.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WatchState {
+    /// It was not asked to, or did not get that far.
+    Untried,
+    Ready,
+    /// Why not, in words.
+    Refused(String),
+}
+
+/// What the runtime says of its watchpoints.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WatchStatus {
+    pub state: WatchState,
+    pub armed: u64,
+    pub arm_errors: u64,
+    pub arms_contended: u64,
+    pub arms_over_limit: u64,
+}
+
+/// What a process left in its region.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remains {
+    /// The process that recorded; `None` if the runtime was never activated.
+    pub pid: Option<i32>,
+    pub threads: Vec<ThreadRecord>,
+    pub crash: Option<CrashCapture>,
+    /// `/proc/self/maps` at activation.
+    pub maps: String,
+    pub watch: WatchStatus,
+    /// What was lost, in words.
+    pub gaps: Vec<String>,
+}
+
+impl Remains {
+    pub fn read(region: &[u8]) -> Remains {
+        let words = Words(region);
+        let header = offset_of!(Region, header);
+        let u32_of = |field: usize| words.u32(header + field);
+        let mut gaps = Vec::new();
+
+        let claimed = (u32_of(offset_of!(Header, threads_claimed)) as usize).min(THREAD_SLOTS);
+        let threads = (0..claimed)
+            .filter_map(|slot| read_thread(words, slot, &mut gaps))
+            .collect();
+        let without = u32_of(offset_of!(Header, threads_without_slot));
+        if without > 0 {
+            gaps.push(format!(
+                "{without} threads were not recorded: there is room for {THREAD_SLOTS}"
+            ));
+        }
+        if u32_of(offset_of!(Header, maps_truncated)) != 0 {
+            gaps.push(format!(
+                "the list of mappings at start was cut at {MAPS_BYTES} bytes"
+            ));
+        }
+        let crash = CrashCapture::read(words);
+        if let Some(crash) = &crash {
+            if !crash.complete {
+                gaps.push("the process died before its crash was fully captured".into());
+            }
+            if crash.maps_truncated {
+                gaps.push(format!(
+                    "the list of mappings at the crash was cut at {MAPS_BYTES} bytes"
+                ));
+            }
+        }
+        let maps = words.bytes(
+            offset_of!(Region, maps),
+            u32_of(offset_of!(Header, maps_length)),
+            MAPS_BYTES,
+        );
+        let pid = u32_of(offset_of!(Header, pid));
+        Remains {
+            pid: (pid != 0).then_some(pid as i32),
+            threads,
+            crash,
+            maps: String::from_utf8_lossy(maps).into_owned(),
+            watch: read_watch(words, &mut gaps),
+            gaps,
+        }
+    }
+}
+
+/// A slot's events; `None` if no thread owns it (a thread that a signal
+/// interrupted while claiming may leave one unused).
+fn read_thread(words: Words<'_>, slot: usize, gaps: &mut Vec<String>) -> Option<ThreadRecord> {
+    let base = offset_of!(Region, threads) + slot * size_of::<ThreadSlot>();
+    let tid = words.i32(base + offset_of!(ThreadSlot, tid));
+    let count = words.u64(base + offset_of!(ThreadSlot, count));
+    if tid == 0 && count == 0 {
+        return None;
+    }
+    let after_head = count.saturating_sub(HEAD_EVENTS as u64);
+    let tail_length = after_head.min(RING_EVENTS as u64);
+    let mut unfinished = 0;
+    let mut take = |at: usize, lap: u64| {
+        let event = read_event(words, at, lap);
+        unfinished += u64::from(event.is_none());
+        event
+    };
+    let head = (0..count.min(HEAD_EVENTS as u64))
+        .filter_map(|index| {
+            let at = base + offset_of!(ThreadSlot, head) + index as usize * size_of::<Event>();
+            take(at, 0)
+        })
+        .collect();
+    let tail = (after_head - tail_length..after_head)
+        .filter_map(|index| {
+            let place = (index % RING_EVENTS as u64) as usize;
+            let at = base + offset_of!(ThreadSlot, ring) + place * size_of::<Event>();
+            take(at, index / RING_EVENTS as u64)
+        })
+        .collect();
+    if unfinished > 0 {
+        gaps.push(format!(
+            "thread {tid} was still writing {unfinished} of its events when the process ended"
+        ));
+    }
+    Some(ThreadRecord {
+        index: ThreadIndex(slot as u32),
+        tid,
+        head,
+        dropped: after_head - tail_length,
+        tail,
+    })
+}
+
+/// An event, unless it was never finished or belongs to another lap of the ring.
+fn read_event(words: Words<'_>, at: usize, lap: u64) -> Option<ProbeEvent> {
+    let kind = words.u16(at + offset_of!(Event, kind));
+    if kind >> 8 != (lap & 0xff) as u16 {
+        return None;
+    }
+    Some(ProbeEvent {
+        site: SiteId(words.u32(at + offset_of!(Event, site))),
+        kind: match kind & 0xff {
+            KIND_READ => ProbeKind::Read,
+            KIND_WRITE => ProbeKind::Write,
+            KIND_BRANCH => ProbeKind::Branch,
+            KIND_CALL => ProbeKind::Call,
+            KIND_SYNC_BEGIN => ProbeKind::SyncBegin,
+            KIND_SYNC_END => ProbeKind::SyncEnd,
+            _ => return None,
+        },
+        size: words.u16(at + offset_of!(Event, size)),
+        before: Tsc(words.u64(at + offset_of!(Event, before))),
+        after: Tsc(words.u64(at + offset_of!(Event, after))),
+        address: RuntimeAddress(words.u64(at + offset_of!(Event, address))),
+        value: words.u64(at + offset_of!(Event, value)),
+    })
+}
+
+fn read_watch(words: Words<'_>, gaps: &mut Vec<String>) -> WatchStatus {
+    let header = offset_of!(Region, header);
+    let u64_of = |field: usize| words.u64(header + field);
+    let state = match words.u32(header + offset_of!(Header, watch_state)) {
+        WATCH_READY => WatchState::Ready,
+        WATCH_REFUSED => {
+            let errno = words.i32(header + offset_of!(Header, watch_refused_errno));
+            let reason = std::io::Error::from_raw_os_error(errno);
+            WatchState::Refused(
+                match words.u32(header + offset_of!(Header, watch_refused_call)) {
+                    CALL_PERF_EVENT_OPEN => format!(
+                        "perf_event_open in the program was refused: {reason}; \
+                         `failsketch-agent doctor` says what this machine allows"
+                    ),
+                    CALL_SENDMSG => {
+                        format!("sendmsg of the watchpoints to the agent was refused: {reason}")
+                    }
+                    CALL_REPLY => "the agent did not take the watchpoints in time".into(),
+                    CALL_AGENT => "the agent could not use the watchpoints".into(),
+                    CALL_MMAP => "the program could not map a page for the watchpoints".into(),
+                    other => format!("the watchpoints were refused at step {other}: {reason}"),
+                },
+            )
+        }
+        _ => WatchState::Untried,
+    };
+    let status = WatchStatus {
+        state,
+        armed: u64_of(offset_of!(Header, arms)),
+        arm_errors: u64_of(offset_of!(Header, arm_errors)),
+        arms_contended: u64_of(offset_of!(Header, arms_contended)),
+        arms_over_limit: u64_of(offset_of!(Header, arms_over_limit)),
+    };
+    for (count, what) in [
+        (
+            status.arm_errors,
+            "re-aims of a watchpoint were refused by the kernel",
+        ),
+        (
+            status.arms_contended,
+            "re-aims of a watchpoint were skipped because another thread was aiming it",
+        ),
+        (
+            status.arms_over_limit,
+            "re-aims of a watchpoint were skipped because the run had used up its limit",
+        ),
+    ] {
+        if count > 0 {
+            gaps.push(format!("{count} {what}"));
+        }
+    }
+    status
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use runtime::layout::REGION_SIZE;
+
+    fn put(region: &mut [u8], at: usize, bytes: &[u8]) {
+        region[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// A region in which thread 0 recorded `count` events, numbered by `value`.
+    fn region_with(count: u64) -> Vec<u8> {
+        let mut region = vec![0; REGION_SIZE];
+        put(&mut region, offset_of!(Header, threads_claimed), &[1]);
+        let base = offset_of!(Region, threads);
+        put(&mut region, base, &77u32.to_le_bytes());
+        put(
+            &mut region,
+            base + offset_of!(ThreadSlot, count),
+            &count.to_le_bytes(),
+        );
+        for index in 0..count {
+            let (at, lap) = if index < HEAD_EVENTS as u64 {
+                (
+                    offset_of!(ThreadSlot, head) + index as usize * size_of::<Event>(),
+                    0,
+                )
+            } else {
+                let index = index - HEAD_EVENTS as u64;
+                (
+                    offset_of!(ThreadSlot, ring)
+                        + (index as usize % RING_EVENTS) * size_of::<Event>(),
+                    index / RING_EVENTS as u64,
+                )
+            };
+            let kind = KIND_CALL | ((lap & 0xff) as u16) << 8;
+            put(
+                &mut region,
+                base + at + offset_of!(Event, kind),
+                &kind.to_le_bytes(),
+            );
+            put(
+                &mut region,
+                base + at + offset_of!(Event, value),
+                &index.to_le_bytes(),
+            );
+        }
+        region
+    }
+
+    #[test]
+    fn first_and_last_events_are_kept_and_the_rest_counted() {
+        let count = (HEAD_EVENTS + 2 * RING_EVENTS + 7) as u64;
+        let remains = Remains::read(&region_with(count));
+        let [thread] = remains.threads.as_slice() else {
+            panic!("one thread recorded: {:?}", remains.threads.len());
+        };
+        assert_eq!(thread.tid, 77);
+        assert_eq!(thread.head.len(), HEAD_EVENTS);
+        assert_eq!(thread.tail.len(), RING_EVENTS);
+        assert_eq!(thread.dropped, (RING_EVENTS + 7) as u64);
+        assert_eq!(thread.head.first().map(|e| e.value), Some(0));
+        assert_eq!(
+            thread.tail.first().map(|e| e.value),
+            Some(count - RING_EVENTS as u64)
+        );
+        assert_eq!(thread.tail.last().map(|e| e.value), Some(count - 1));
+        assert!(remains.gaps.is_empty());
+    }
+
+    #[test]
+    fn an_event_of_an_older_lap_is_not_taken_for_a_new_one() {
+        let count = (HEAD_EVENTS + RING_EVENTS) as u64;
+        let mut region = region_with(count);
+        // One more was reserved, but the process died before writing it.
+        put(
+            &mut region,
+            offset_of!(Region, threads) + offset_of!(ThreadSlot, count),
+            &(count + 1).to_le_bytes(),
+        );
+        let remains = Remains::read(&region);
+        assert_eq!(remains.threads[0].tail.len(), RING_EVENTS - 1);
+        assert_eq!(remains.threads[0].dropped, 1);
+        assert_eq!(
+            remains.gaps,
+            ["thread 77 was still writing 1 of its events when the process ended"]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..9000)) {
+            Remains::read(&bytes);
+            // The same bytes over the places that hold counts and lengths.
+            let mut region = vec![0xff; REGION_SIZE];
+            let length = bytes.len().min(region.len());
+            region[..length].copy_from_slice(&bytes[..length]);
+            Remains::read(&region);
+        }
+    }
+}

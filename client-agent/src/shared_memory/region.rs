@@ -1,0 +1,96 @@
+//! The region's file: a sealed memfd whose pages all exist.
+
+use crate::{error::AgentError, process::sys};
+use runtime::layout::{Header, MAGIC, REGION_SIZE, Region, VERSION};
+use std::{
+    fs::File,
+    mem::offset_of,
+    os::{
+        fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
+        unix::fs::FileExt,
+    },
+};
+
+/// What the agent asks of the runtime.
+#[derive(Clone, Copy, Debug)]
+pub struct RegionSettings {
+    /// How many watchpoint slots to open.
+    pub want_watch: u32,
+    /// Processors to open them on.
+    pub cpus: u32,
+    /// The number that the socket for descriptors has in the process.
+    pub socket: Option<RawFd>,
+    /// How often slots may be re-aimed in one run.
+    pub arm_limit: u64,
+    /// How long the program may wait for the agent to take its watchpoints.
+    pub reply_patience_ms: u64,
+}
+
+/// A region that no process has claimed yet, or that one has.
+#[derive(Debug)]
+pub struct RegionFile {
+    file: File,
+    nonce: u64,
+}
+
+impl RegionFile {
+    pub fn create(settings: &RegionSettings) -> Result<RegionFile, AgentError> {
+        let nonce = sys::random_u64().map_err(|e| AgentError::call("getrandom", e))?;
+        let file = File::from(
+            sys::memfd(c"failsketch-region").map_err(|e| AgentError::call("memfd_create", e))?,
+        );
+        file.set_len(REGION_SIZE as u64)
+            .map_err(|e| AgentError::call("ftruncate", e))?;
+        sys::allocate(file.as_fd(), REGION_SIZE as u64)
+            .map_err(|e| AgentError::call("fallocate", e))?;
+        let put = |field: usize, bytes: &[u8]| {
+            let at = offset_of!(Region, header) + field;
+            file.write_all_at(bytes, at as u64)
+                .map_err(|e| AgentError::call("pwrite", e))
+        };
+        put(offset_of!(Header, magic), &MAGIC.to_le_bytes())?;
+        put(offset_of!(Header, version), &VERSION.to_le_bytes())?;
+        put(offset_of!(Header, nonce), &nonce.to_le_bytes())?;
+        put(
+            offset_of!(Header, region_size),
+            &(REGION_SIZE as u64).to_le_bytes(),
+        )?;
+        put(
+            offset_of!(Header, want_watch),
+            &settings.want_watch.to_le_bytes(),
+        )?;
+        put(offset_of!(Header, cpus), &settings.cpus.to_le_bytes())?;
+        put(
+            offset_of!(Header, socket),
+            &settings.socket.unwrap_or(-1).to_le_bytes(),
+        )?;
+        put(
+            offset_of!(Header, arm_limit),
+            &settings.arm_limit.to_le_bytes(),
+        )?;
+        put(
+            offset_of!(Header, reply_patience_ms),
+            &settings.reply_patience_ms.to_le_bytes(),
+        )?;
+        sys::seal_size(file.as_fd()).map_err(|e| AgentError::call("fcntl(F_ADD_SEALS)", e))?;
+        Ok(RegionFile { file, nonce })
+    }
+
+    /// The value of the activation variable for a process that inherits the descriptor.
+    pub fn activation(&self) -> String {
+        format!("{}:{:016x}", self.file.as_raw_fd(), self.nonce)
+    }
+
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// The region's bytes as they are now.
+    pub fn bytes(&self) -> Result<Vec<u8>, AgentError> {
+        let mut bytes = vec![0; REGION_SIZE];
+        self.file
+            .read_exact_at(&mut bytes, 0)
+            .map_err(|e| AgentError::call("pread", e))?;
+        Ok(bytes)
+    }
+}

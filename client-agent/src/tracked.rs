@@ -1,0 +1,136 @@
+//! The tracked build that the server assigned: fetched, verified, applied beside
+//! the original, and kept as a sealed file in memory that is executed itself.
+
+use crate::{
+    elf::ElfFacts, error::AgentError, modules::MainModule, preload::write_whole, process::sys,
+    program::KnownProgram, server::Server,
+};
+use code_patch::PublicKey;
+use sketch_model::VariantRef;
+use std::{
+    ffi::CString,
+    fs::{self, File},
+    io::Write,
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+/// A verified tracked build, ready to execute.
+#[derive(Debug)]
+pub struct TrackedBuild {
+    pub variant: VariantRef,
+    file: OwnedFd,
+    main: MainModule,
+}
+
+impl TrackedBuild {
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// Its module: mapped from memory, known by the original's path.
+    pub fn main_module(&self) -> MainModule {
+        self.main.clone()
+    }
+}
+
+/// Where tracked builds come from.
+pub struct PatchSource<'a> {
+    pub server: &'a Server,
+    pub key: Option<&'a PublicKey>,
+    pub cache: &'a Path,
+}
+
+impl PatchSource<'_> {
+    /// Makes the tracked build of a variant.
+    pub fn build(
+        &self,
+        program: &KnownProgram,
+        variant: VariantRef,
+    ) -> Result<TrackedBuild, AgentError> {
+        let key = self.key.ok_or(AgentError::NoKey)?;
+        let cached = self.cache_path(program, variant);
+        // A cached patch that no longer passes (expired, or left by another
+        // server at the same address) is fetched once more.
+        if let Ok(patch) = fs::read(&cached)
+            && let Ok(result) = apply(&patch, key, program, variant)
+        {
+            return seal(result, program, variant);
+        }
+        let patch = self.server.patch(variant)?;
+        let result = apply(&patch, key, program, variant)?;
+        // Only a patch that passed is kept; without a cache it is just slower.
+        let _ = write_whole(&cached, &patch);
+        seal(result, program, variant)
+    }
+
+    fn cache_path(&self, program: &KnownProgram, variant: VariantRef) -> PathBuf {
+        let origin = code_patch::sha256_hex(self.server.url().as_bytes());
+        self.cache.join(format!(
+            "patch-{}-{}-{}-{}",
+            &origin[..16],
+            program.build,
+            variant.campaign,
+            variant.iteration
+        ))
+    }
+}
+
+fn apply(
+    patch: &[u8],
+    key: &PublicKey,
+    program: &KnownProgram,
+    variant: VariantRef,
+) -> Result<Vec<u8>, AgentError> {
+    let refused = |e: code_patch::PatchError| AgentError::PatchRefused(e.to_string());
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs());
+    let patch = code_patch::open(patch, key, now).map_err(refused)?;
+    let manifest = patch.manifest();
+    if manifest.variant != variant || manifest.build != program.build {
+        return Err(AgentError::PatchRefused(format!(
+            "it is for campaign {} iteration {} of build {}, and campaign {} iteration {} of \
+             build {} was assigned",
+            manifest.variant.campaign,
+            manifest.variant.iteration,
+            manifest.build,
+            variant.campaign,
+            variant.iteration,
+            program.build
+        )));
+    }
+    patch.apply(&program.bytes).map_err(refused)
+}
+
+fn seal(
+    bytes: Vec<u8>,
+    program: &KnownProgram,
+    variant: VariantRef,
+) -> Result<TrackedBuild, AgentError> {
+    let facts = ElfFacts::read(&bytes)
+        .ok_or_else(|| AgentError::PatchRefused("its result is not a 64-bit ELF file".into()))?;
+    // The kernel allows 249 bytes; the rest of a longer name says nothing new.
+    let mut name = program.file_name().as_bytes().to_vec();
+    name.truncate(200);
+    let name = CString::new(name).unwrap_or_else(|_| c"program".to_owned());
+    let file = sys::memfd(&name).map_err(|e| AgentError::call("memfd_create", e))?;
+    let mut file = File::from(file);
+    file.write_all(&bytes)
+        .map_err(|e| AgentError::call("write of the tracked build", e))?;
+    sys::seal_content(file.as_fd()).map_err(|e| AgentError::call("fcntl(F_ADD_SEALS)", e))?;
+    Ok(TrackedBuild {
+        variant,
+        file: file.into(),
+        main: MainModule {
+            path: program.real_path.to_string_lossy().into_owned(),
+            mapped_as: format!("/memfd:{} (deleted)", name.to_string_lossy()),
+            facts: Arc::new(facts),
+        },
+    })
+}

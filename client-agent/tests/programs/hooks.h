@@ -1,0 +1,18 @@
+// The hooks of a tracked build, called by hand. With -DSTUBS they do nothing and
+// come from the program itself: that is the untouched build.
+#include <stdint.h>
+#ifdef STUBS
+#define HOOK static inline
+#define BODY {}
+#else
+#define HOOK extern
+#define BODY ;
+#endif
+HOOK void __failsketch_access(uint32_t site, uint32_t write_and_size, uint64_t address,
+                              uint64_t value, uint64_t before, uint64_t after) BODY
+HOOK void __failsketch_branch(uint32_t site, uint32_t successor) BODY
+HOOK void __failsketch_call(uint32_t site) BODY
+HOOK void __failsketch_sync_begin(uint32_t site, uint64_t object) BODY
+HOOK void __failsketch_sync_end(uint32_t site, uint64_t object, uint64_t result,
+                                uint64_t before) BODY
+HOOK void __failsketch_arm(uint32_t slot, uint64_t address, uint32_t size) BODY

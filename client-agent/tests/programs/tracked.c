@@ -1,0 +1,110 @@
+// Calls the hooks by hand, as its first argument says.
+#define _GNU_SOURCE
+#include "hooks.h"
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static void record(long count) {
+    for (long i = 0; i < count; i++)
+        __failsketch_access(7, 1u << 31 | 4, 0x1000 + i, i, 10 * i, 10 * i + 5);
+}
+static void *recording_thread(void *count) {
+    record((long)count);
+    return 0;
+}
+static void threads(int n, char **counts) {
+    // One after the other, so that the order of slots is known.
+    for (int i = 0; i < n; i++) {
+        pthread_t thread;
+        pthread_create(&thread, 0, recording_thread, (void *)atol(counts[i]));
+        pthread_join(thread, 0);
+    }
+}
+
+static volatile long first __attribute__((aligned(8)));
+static volatile int second __attribute__((aligned(8)));
+static pthread_barrier_t barrier;
+static void store(volatile long *at, long value) {
+    __asm__ volatile("movq %%rax, (%%rdi)" : : "a"(value), "D"(at) : "memory");
+}
+static void *storing_thread(void *unused) {
+    printf("%d %lu %lu\n", gettid(), (unsigned long)&first, (unsigned long)&second);
+    for (long i = 0; i < 40; i++) store(&first, 1000 + i);
+    pthread_barrier_wait(&barrier);
+    // Now slot 1 is aimed at `second`, by a thread that came before this wait.
+    pthread_barrier_wait(&barrier);
+    for (int i = 0; i < 10; i++) {
+        int seen;
+        __asm__ volatile("movl (%%rdi), %%ebx" : "=b"(seen) : "D"(&second) : "memory");
+    }
+    return 0;
+}
+
+static void in_handler(int signal) { __failsketch_branch(2, 1); }
+
+int main(int argc, char **argv) {
+    const char *what = argc > 1 ? argv[1] : "";
+    if (!strcmp(what, "kinds")) {
+        __failsketch_access(1, 8, 0x2000, 42, 100, 200);
+        __failsketch_access(2, 1u << 31 | 2, 0x3000, 43, 300, 400);
+        __failsketch_branch(3, 5);
+        __failsketch_call(4);
+        __failsketch_sync_begin(5, 0x4000);
+        __failsketch_sync_end(6, 0x4000, 16, 77);
+    }
+    if (!strcmp(what, "threads")) threads(argc - 2, argv + 2);
+    if (!strcmp(what, "many-threads")) {
+        char *ones[70];
+        for (int i = 0; i < 70; i++) ones[i] = "1";
+        threads(70, ones);
+    }
+    if (!strcmp(what, "fork")) {
+        record(3);
+        if (fork() == 0) { record(500); __failsketch_arm(0, (uint64_t)&first, 8); _exit(0); }
+        wait(0);
+        record(2);
+    }
+    if (!strcmp(what, "handler")) {
+        signal(SIGUSR1, in_handler);
+        __failsketch_branch(1, 0);
+        raise(SIGUSR1);
+        __failsketch_branch(1, 0);
+    }
+    if (!strcmp(what, "watch")) {
+        pthread_t thread;
+        pthread_barrier_init(&barrier, 0, 2);
+        __failsketch_arm(0, (uint64_t)&first, 8);
+        pthread_create(&thread, 0, storing_thread, 0);
+        pthread_barrier_wait(&barrier);
+        __failsketch_arm(0, (uint64_t)&first, 8);
+        __failsketch_arm(1, (uint64_t)&second, 4);
+        pthread_barrier_wait(&barrier);
+        pthread_join(thread, 0);
+    }
+    if (!strcmp(what, "watch-and-crash")) {
+        __failsketch_arm(2, (uint64_t)&first, 8);
+        store(&first, 5);
+        __failsketch_call(9);
+        *(volatile int *)16 = 1;
+    }
+    if (!strcmp(what, "hammer")) {
+        __failsketch_arm(0, (uint64_t)&first, 8);
+        for (long i = 0; i < 20000; i++) store(&first, i);
+    }
+    if (!strcmp(what, "close-all")) {
+        close_range(3, ~0u, 0);
+        __failsketch_arm(0, (uint64_t)&first, 8);
+        store(&first, 5);
+        record(4);
+    }
+    if (!strcmp(what, "crash-after")) {
+        record(atol(argv[2]));
+        *(volatile int *)16 = 1;
+    }
+    return argc > 9 ? 1 : 0;
+}

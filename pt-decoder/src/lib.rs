@@ -1,0 +1,25 @@
+//! Intel Processor Trace bytes to executed blocks, through libipt.
+//!
+//! Two readings of the same bytes: [`Packets`] lists what the processor wrote,
+//! [`Blocks`] follows it through a [`CodeImage`] and lists what was executed.
+//! Both are iterators over values: no IO, no clock, no global state. An error
+//! is an item ([`TraceGap`]), never the end: decoding resumes at the next PSB.
+//! libipt is touched by `ipt.rs` alone.
+//!
+//! Deliberately absent, until issue 6: sideband (which thread a CPU's buffer
+//! belongs to), time of a block, blocks to statements, import of `perf.data`,
+//! decoding in parallel, and a process of its own for libipt, which is C and
+//! gets bytes from a fleet. Recording is the agent's business.
+
+mod blocks;
+mod gap;
+mod image;
+mod ipt;
+mod packets;
+mod psb;
+
+pub use blocks::{Blocks, CpuModel, ExecutedBlock, ExecutionItem};
+pub use gap::{GapReason, TraceGap};
+pub use image::{CodeImage, ImageError};
+pub use packets::{Mode, Packet, PacketItem, Packets, TntBits};
+pub use psb::{next_psb, split_points};

@@ -1,0 +1,293 @@
+//! Traces of a program whose path is known: decoding gives the path back, and
+//! a damaged trace gives a part of it and says where the rest is missing.
+
+mod support;
+
+use proptest::prelude::*;
+use pt_decoder::{
+    Blocks, CodeImage, ExecutionItem, GapReason, Packet, PacketItem, Packets, TntBits, TraceGap,
+    next_psb, split_points,
+};
+use sketch_model::RuntimeAddress;
+use support::{BASE, PLAIN, Recording, Writer, block, program, record, true_path};
+
+fn decode(trace: &[u8], image: &CodeImage) -> Vec<ExecutionItem> {
+    Blocks::new(trace, image, None).collect()
+}
+
+fn gap(offset: u64, resumes: Option<u64>, reason: GapReason) -> ExecutionItem {
+    ExecutionItem::Gap(TraceGap {
+        offset,
+        resumes,
+        reason,
+    })
+}
+
+#[test]
+fn packets_are_read_as_the_manual_writes_them() {
+    let how = Recording {
+        tnt_capacity: 47,
+        address_bytes: 2,
+        ..PLAIN
+    };
+    let trace = record(10, how);
+    let address = |at| Some(RuntimeAddress(BASE + at));
+    let packets: Vec<_> = Packets::new(&trace)
+        .map(|item| match item {
+            PacketItem::Packet { offset, packet } => (offset, packet),
+            PacketItem::Gap(gap) => panic!("{gap:?}"),
+        })
+        .collect();
+    let mode = pt_decoder::Mode::Exec {
+        long: true,
+        default_32: false,
+    };
+    let long_tnt = TntBits {
+        bits: 0b11_1111_1110,
+        count: 10,
+    };
+    assert_eq!(
+        packets,
+        [
+            (0, Packet::Psb),
+            (16, Packet::Mode(mode)),
+            (18, Packet::PsbEnd),
+            (20, Packet::TipPge(address(0x00))),
+            (27, Packet::Tnt(long_tnt)),
+            (35, Packet::Tip(address(0x20))),
+            (38, Packet::Tip(address(0x12))),
+            (41, Packet::Tip(address(0x17))),
+            (44, Packet::TipPgd(None)),
+        ]
+    );
+    assert_eq!(long_tnt.taken().collect::<Vec<_>>(), {
+        let mut taken = vec![true; 9];
+        taken.push(false);
+        taken
+    });
+}
+
+/// SDM vol. 3C, "IP Compression": a PSB clears the address compressed against.
+#[test]
+fn a_psb_clears_the_last_address() {
+    let mut out = Writer::new(PLAIN);
+    out.psb();
+    out.fup(0x20);
+    out.psb();
+    out.raw(&[0x2d, 0x34, 0x12]);
+    let last = Packets::new(&out.finish()).last();
+    let packet = Packet::Tip(Some(RuntimeAddress(0x1234)));
+    assert_eq!(last, Some(PacketItem::Packet { offset: 39, packet }));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..Default::default() })]
+    #[test]
+    fn the_path_comes_back_however_it_was_packed(
+        rounds in 1u8..=127,
+        compressed_returns: bool,
+        tnt_capacity in 1usize..=47,
+        psb_every in 1usize..=200,
+        address_bytes in prop::sample::select(vec![2u8, 4, 6, 8]),
+    ) {
+        let how = Recording { compressed_returns, tnt_capacity, psb_every, address_bytes };
+        let trace = record(rounds, how);
+        prop_assert_eq!(decode(&trace, &program(rounds)), true_path(rounds));
+        let parts = split_points(&trace);
+        prop_assert_eq!(parts.len(), 1 + usize::from(rounds) / psb_every);
+        prop_assert_eq!(parts.last().unwrap().end, trace.len() as u64);
+        prop_assert!(parts.windows(2).all(|pair| pair[0].end == pair[1].start));
+    }
+}
+
+/// Only what is certain is reported, so a shorter trace gives a shorter path
+/// and never a wrong one; and it never passes for a whole one.
+#[test]
+fn cut_anywhere_it_gives_a_beginning_of_the_path() {
+    let how = Recording {
+        psb_every: 7,
+        ..PLAIN
+    };
+    let trace = record(40, how);
+    let (image, path) = (program(40), true_path(40));
+    let mut longest = 0;
+    for length in 0..trace.len() {
+        let items = decode(&trace[..length], &image);
+        let known = items
+            .iter()
+            .take_while(|item| matches!(item, ExecutionItem::Block(_)))
+            .count();
+        assert_eq!(items[..known], path[..known], "cut at {length}");
+        assert!(known < path.len() - 1, "cut at {length}");
+        assert!(known >= longest, "cut at {length}");
+        longest = known;
+        let ending = (known > 0).then(|| gap(length as u64, None, GapReason::EndsWhileTracing));
+        if let Some(ending) = ending {
+            assert_eq!(items[known..], [ending], "cut at {length}");
+        }
+        for item in Packets::new(&trace[..length]) {
+            if let PacketItem::Gap(gap) = item {
+                assert!(matches!(
+                    gap.reason,
+                    GapReason::Truncated | GapReason::NoSync
+                ));
+            }
+        }
+    }
+    // All but the block of the system call.
+    assert_eq!(longest, path.len() - 3);
+}
+
+#[test]
+fn a_fault_ends_the_block_before_the_faulting_instruction() {
+    let mut out = Writer::new(PLAIN);
+    out.psb();
+    out.mode_64();
+    out.psb_end();
+    out.tip_pge(0x00);
+    out.branch(true);
+    out.fup(0x04);
+    out.tip_pgd();
+    let trace = out.finish();
+    let path = [block(0, 7, 4), block(2, 2, 1), ExecutionItem::Paused];
+    assert_eq!(decode(&trace, &program(3)), path);
+}
+
+#[test]
+fn an_overflow_is_a_gap_and_the_path_goes_on_behind_it() {
+    let mut out = Writer::new(PLAIN);
+    out.psb();
+    out.mode_64();
+    out.psb_end();
+    out.tip_pge(0x00);
+    out.branch(true);
+    out.ovf();
+    out.fup(0x09);
+    out.tip(0x20);
+    out.tip(0x12);
+    out.tip(0x17);
+    out.tip_pgd();
+    let items = decode(&out.finish(), &program(100));
+    assert_eq!(items[0], block(0, 7, 4));
+    let ExecutionItem::Gap(overflow) = &items[1] else {
+        panic!("{items:?}");
+    };
+    assert_eq!(overflow.reason, GapReason::Overflow);
+    assert!(overflow.resumes.is_some());
+    assert_eq!(items[2..], true_path(100)[100..]);
+}
+
+#[test]
+fn after_unknown_bytes_the_next_psb_takes_over() {
+    // The last two look like CYC and TSC packets that eat into the PSB, whose
+    // remains look like branches: no decoder can tell these from real ones.
+    for (junk, misread) in [
+        (&[0x05u8] as &[u8], false),
+        (&[0xd9, 0x00, 0x00], false),
+        (&[0xff, 0xff, 0x05, 0x05], true),
+        (&[0x19], true),
+    ] {
+        let mut out = Writer::new(PLAIN);
+        out.raw(&[0x11, 0x22]);
+        out.psb();
+        out.mode_64();
+        out.psb_end();
+        out.tip_pge(0x00);
+        out.branch(true);
+        out.raw(junk);
+        let psb = out.len();
+        out.psb_plus(0x02);
+        out.branch(false);
+        out.tip(0x20);
+        out.tip(0x12);
+        out.tip(0x17);
+        out.tip_pgd();
+        let trace = out.finish();
+        let items = decode(&trace, &program(2));
+        assert_eq!(items[0], gap(0, Some(2), GapReason::NoSync), "{junk:x?}");
+        assert_eq!(items[1], block(0, 7, 4), "{junk:x?}");
+        let behind = items.len() - (true_path(2).len() - 1);
+        let ExecutionItem::Gap(broken) = &items[behind - 1] else {
+            panic!("{junk:x?}: {items:?}");
+        };
+        assert_eq!(broken.resumes, Some(psb), "{junk:x?}");
+        assert!(broken.offset <= psb, "{junk:x?}");
+        assert_eq!(items[behind..], true_path(2)[1..], "{junk:x?}");
+        if !misread {
+            assert_eq!(behind, 3, "{junk:x?}");
+            assert_eq!(broken.reason, GapReason::BadPacket, "{junk:x?}");
+        }
+
+        let gaps: Vec<_> = Packets::new(&trace)
+            .filter_map(|item| match item {
+                PacketItem::Gap(gap) => gap.resumes,
+                PacketItem::Packet { .. } => None,
+            })
+            .collect();
+        assert_eq!(gaps, [2, psb], "{junk:x?}");
+    }
+}
+
+#[test]
+fn code_that_is_not_there_is_named() {
+    let mut out = Writer::new(PLAIN);
+    out.psb();
+    out.mode_64();
+    out.psb_end();
+    out.tip_pge(0x00);
+    out.branch(false);
+    out.tip(0x5000);
+    out.tip(0x12);
+    let psb = out.len();
+    out.psb_plus(0x20);
+    out.tip(0x17);
+    out.tip_pgd();
+    let items = decode(&out.finish(), &program(1));
+    assert_eq!(items[..2], [block(0, 7, 4), block(9, 0x10, 2)]);
+    let ExecutionItem::Gap(missing) = &items[2] else {
+        panic!("{items:?}");
+    };
+    let at = RuntimeAddress(BASE + 0x5000);
+    assert_eq!(missing.reason, GapReason::NoCode { at });
+    assert_eq!(missing.resumes, Some(psb));
+    assert_eq!(items[3..], true_path(1)[4..]);
+}
+
+#[test]
+fn a_trace_of_other_code_contradicts_or_ends() {
+    let trace = record(5, PLAIN);
+    let mut other = CodeImage::new();
+    // jmp -2: runs for ever without a branch that a trace would mention.
+    other.add(RuntimeAddress(BASE), [0xeb, 0xfe]).unwrap();
+    let items = decode(&trace, &other);
+    let from = RuntimeAddress(BASE);
+    let Some(ExecutionItem::Gap(endless)) = items.last() else {
+        panic!("no gap at the end");
+    };
+    assert_eq!(endless.reason, GapReason::Endless { from });
+    assert!(items.len() < 20_000, "{}", items.len());
+
+    let mut other = CodeImage::new();
+    // ret at once, where the trace has branches that were not taken.
+    other.add(RuntimeAddress(BASE), [0xc3]).unwrap();
+    assert!(matches!(
+        &decode(&record(1, PLAIN), &other)[..],
+        [ExecutionItem::Gap(TraceGap {
+            reason: GapReason::Contradiction(_),
+            ..
+        })]
+    ));
+}
+
+#[test]
+fn of_a_longer_run_the_last_sixteen_bytes_are_the_psb() {
+    let run = [0x02u8, 0x82].repeat(11);
+    assert_eq!(next_psb(&run, 0), Some(6));
+    assert_eq!(next_psb(&run, 6), Some(6));
+    assert_eq!(next_psb(&run, 7), None);
+    let mut odd = vec![0x82, 0x02];
+    odd.extend(&run[..16]);
+    assert_eq!(next_psb(&odd, 0), Some(2));
+    assert_eq!(next_psb(&run[..15], 0), None);
+    assert_eq!(next_psb(&run, u64::MAX), None);
+}

@@ -1,0 +1,40 @@
+//! The part of Failsketch that lives inside the program under diagnosis.
+//!
+//! Compiled by `build.rs` twice: as one relocatable object linked into tracked
+//! builds, and (with `--cfg failsketch_preload`) as a shared object preloaded
+//! into untouched ones, for crash capture only.
+//!
+//! It uses no library, not even the C library: raw system calls, no allocation,
+//! no panics (the object must not refer to any symbol but its own; a test checks
+//! it), nothing that is unsafe in a signal handler. Without an activation by the
+//! agent every hook is two loads and a return.
+//!
+//! Deliberately absent: a governor, chaining to handlers that the program
+//! installs later, alternate stacks for threads other than the main one.
+#![no_std]
+#![no_builtins]
+#![deny(unsafe_op_in_unsafe_fn)]
+
+#[path = "../src/layout.rs"]
+#[allow(dead_code)]
+mod layout;
+
+mod activate;
+mod crash;
+mod environment;
+#[cfg(not(failsketch_preload))]
+mod hooks;
+mod maps;
+#[cfg(not(failsketch_preload))]
+mod perf_attr;
+mod state;
+mod sys;
+#[cfg(not(failsketch_preload))]
+mod watch;
+
+/// A shared object must have a panic handler even where nothing panics.
+#[cfg(failsketch_preload)]
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo) -> ! {
+    sys::exit_group(127)
+}

@@ -1,0 +1,312 @@
+//! Raw Linux system calls for x86-64.
+//!
+//! Not through the C library: its wrappers set `errno`, may be interposed by the
+//! program, and are not all safe in signal handlers. Results are what the kernel
+//! returns: negative values are `-errno`.
+
+use core::arch::asm;
+
+#[cfg(not(failsketch_preload))]
+pub const EINVAL: isize = -22;
+#[cfg(not(failsketch_preload))]
+pub const ENODEV: isize = -19;
+pub const EINTR: isize = -4;
+
+const READ: usize = 0;
+const CLOSE: usize = 3;
+const FSTAT: usize = 5;
+#[cfg(not(failsketch_preload))]
+const POLL: usize = 7;
+const MMAP: usize = 9;
+const MUNMAP: usize = 11;
+const RT_SIGACTION: usize = 13;
+const MADVISE: usize = 28;
+const NANOSLEEP: usize = 35;
+const GETPID: usize = 39;
+const FCNTL: usize = 72;
+const SIGALTSTACK: usize = 131;
+const GETTID: usize = 186;
+const TGKILL: usize = 234;
+const OPENAT: usize = 257;
+const PROCESS_VM_READV: usize = 310;
+#[cfg(not(failsketch_preload))]
+const IOCTL: usize = 16;
+#[cfg(not(failsketch_preload))]
+const SENDMSG: usize = 46;
+#[cfg(not(failsketch_preload))]
+const PERF_EVENT_OPEN: usize = 298;
+#[cfg(failsketch_preload)]
+const EXIT_GROUP: usize = 231;
+
+#[cfg(not(failsketch_preload))]
+pub const PROT_NONE: usize = 0;
+pub const PROT_READ_WRITE: usize = 3;
+pub const MAP_SHARED: usize = 1;
+pub const MAP_PRIVATE_ANONYMOUS: usize = 0x22;
+pub const MADV_WIPEONFORK: usize = 18;
+pub const F_GET_SEALS: usize = 1034;
+pub const F_SEAL_SHRINK: isize = 2;
+#[cfg(not(failsketch_preload))]
+pub const F_DUPFD_CLOEXEC: usize = 1030;
+
+/// One system call.
+///
+/// # Safety
+/// The arguments must be what the call expects: pointers valid for what the
+/// kernel does with them.
+#[inline(always)]
+unsafe fn syscall(number: usize, args: [usize; 6]) -> isize {
+    let result: isize;
+    let [a, b, c, d, e, f] = args;
+    // SAFETY: the kernel preserves all registers but rax, rcx and r11; what the
+    // call does to memory is the caller's promise.
+    unsafe {
+        asm!(
+            "syscall",
+            inlateout("rax") number as isize => result,
+            in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d, in("r8") e, in("r9") f,
+            lateout("rcx") _, lateout("r11") _,
+            options(nostack)
+        );
+    }
+    result
+}
+
+pub fn read(fd: i32, into: *mut u8, length: usize) -> isize {
+    // SAFETY: callers pass memory that they own for `length` bytes.
+    unsafe { syscall(READ, [fd as usize, into as usize, length, 0, 0, 0]) }
+}
+
+pub fn close(fd: i32) {
+    // SAFETY: takes no pointers.
+    unsafe { syscall(CLOSE, [fd as usize, 0, 0, 0, 0, 0]) };
+}
+
+/// The size that `fstat` reports, or a negative errno.
+pub fn file_size(fd: i32) -> isize {
+    // struct stat is 144 bytes; st_size is at 48.
+    let mut stat = [0u64; 18];
+    // SAFETY: the buffer has the size the kernel fills.
+    let result = unsafe { syscall(FSTAT, [fd as usize, stat.as_mut_ptr() as usize, 0, 0, 0, 0]) };
+    if result < 0 {
+        return result;
+    }
+    stat[6] as isize
+}
+
+/// Waits until `fd` is readable; at most `milliseconds`.
+#[cfg(not(failsketch_preload))]
+pub fn poll_readable(fd: i32, milliseconds: usize) -> isize {
+    // struct pollfd { int fd; short events; short revents; } with POLLIN = 1.
+    let mut entry = [fd as u32, 1u32];
+    // SAFETY: one entry of eight bytes is passed, as counted.
+    unsafe {
+        syscall(
+            POLL,
+            [entry.as_mut_ptr() as usize, 1, milliseconds, 0, 0, 0],
+        )
+    }
+}
+
+/// Maps memory at an address of the kernel's choice; null on refusal.
+pub fn map(length: usize, protection: usize, flags: usize, fd: i32) -> *mut u8 {
+    // SAFETY: without MAP_FIXED no existing mapping is touched.
+    let at = unsafe {
+        syscall(
+            MMAP,
+            [0, length, protection, flags, fd as isize as usize, 0],
+        )
+    };
+    if at < 0 && at > -4096 {
+        return core::ptr::null_mut();
+    }
+    at as *mut u8
+}
+
+/// # Safety
+/// Nothing may use the mapping afterwards.
+pub unsafe fn unmap(at: *mut u8, length: usize) {
+    // SAFETY: the caller gives the mapping up.
+    unsafe { syscall(MUNMAP, [at as usize, length, 0, 0, 0, 0]) };
+}
+
+pub fn advise(at: *mut u8, length: usize, advice: usize) -> isize {
+    // SAFETY: used only on our own fresh mappings.
+    unsafe { syscall(MADVISE, [at as usize, length, advice, 0, 0, 0]) }
+}
+
+pub fn sleep_a_millisecond() {
+    let request = [0u64, 1_000_000];
+    // SAFETY: a timespec is two words.
+    unsafe { syscall(NANOSLEEP, [request.as_ptr() as usize, 0, 0, 0, 0, 0]) };
+}
+
+pub fn getpid() -> u32 {
+    // SAFETY: takes no arguments.
+    unsafe { syscall(GETPID, [0; 6]) as u32 }
+}
+
+pub fn gettid() -> u32 {
+    // SAFETY: takes no arguments.
+    unsafe { syscall(GETTID, [0; 6]) as u32 }
+}
+
+pub fn fcntl(fd: i32, command: usize, argument: usize) -> isize {
+    // SAFETY: only commands that take integers are used.
+    unsafe { syscall(FCNTL, [fd as usize, command, argument, 0, 0, 0]) }
+}
+
+/// Sends `signal` to the calling thread.
+pub fn raise(signal: i32) {
+    // SAFETY: takes no pointers.
+    unsafe {
+        syscall(
+            TGKILL,
+            [
+                getpid() as usize,
+                gettid() as usize,
+                signal as usize,
+                0,
+                0,
+                0,
+            ],
+        )
+    };
+}
+
+/// Opens a file for reading, close-on-exec. `path` ends in a zero byte.
+pub fn open(path: &[u8]) -> i32 {
+    const AT_FDCWD: isize = -100;
+    const O_CLOEXEC: usize = 0o2000000;
+    // SAFETY: callers pass literals that end in a zero byte.
+    unsafe {
+        syscall(
+            OPENAT,
+            [
+                AT_FDCWD as usize,
+                path.as_ptr() as usize,
+                O_CLOEXEC,
+                0,
+                0,
+                0,
+            ],
+        ) as i32
+    }
+}
+
+/// Copies our own memory through the kernel, which refuses instead of faulting.
+/// Returns the bytes copied or a negative errno.
+///
+/// # Safety
+/// `into` must be writable for `length` bytes.
+pub unsafe fn copy_without_faulting(into: *mut u8, from: u64, length: usize) -> isize {
+    let local = [into as usize, length];
+    let remote = [from as usize, length];
+    // SAFETY: one vector of two words on each side.
+    unsafe {
+        syscall(
+            PROCESS_VM_READV,
+            [
+                getpid() as usize,
+                local.as_ptr() as usize,
+                1,
+                remote.as_ptr() as usize,
+                1,
+                0,
+            ],
+        )
+    }
+}
+
+/// The kernel's `struct sigaction`.
+#[repr(C)]
+pub struct SignalAction {
+    pub handler: usize,
+    pub flags: u64,
+    pub restorer: usize,
+    pub mask: u64,
+}
+
+/// # Safety
+/// A new action's handler and restorer must be code fit for the purpose.
+pub unsafe fn sigaction(signal: i32, new: *const SignalAction, old: *mut SignalAction) -> isize {
+    // SAFETY: both are null or a whole SignalAction; the mask is eight bytes.
+    unsafe {
+        syscall(
+            RT_SIGACTION,
+            [signal as usize, new as usize, old as usize, 8, 0, 0],
+        )
+    }
+}
+
+/// The kernel's `stack_t`.
+#[repr(C)]
+pub struct AlternateStack {
+    pub base: usize,
+    pub flags: i32,
+    pub padding: i32,
+    pub size: usize,
+}
+
+/// # Safety
+/// A new stack must stay mapped for the thread's life.
+pub unsafe fn sigaltstack(new: *const AlternateStack, old: *mut AlternateStack) -> isize {
+    // SAFETY: both are null or a whole AlternateStack.
+    unsafe { syscall(SIGALTSTACK, [new as usize, old as usize, 0, 0, 0, 0]) }
+}
+
+/// # Safety
+/// `argument` must be what `request` expects.
+#[cfg(not(failsketch_preload))]
+pub unsafe fn ioctl(fd: i32, request: usize, argument: usize) -> isize {
+    // SAFETY: the caller's promise.
+    unsafe { syscall(IOCTL, [fd as usize, request, argument, 0, 0, 0]) }
+}
+
+/// # Safety
+/// `message` must be a valid `struct msghdr`.
+#[cfg(not(failsketch_preload))]
+pub unsafe fn sendmsg(fd: i32, message: *const u8) -> isize {
+    const MSG_NOSIGNAL: usize = 0x4000;
+    // SAFETY: the caller's promise.
+    unsafe {
+        syscall(
+            SENDMSG,
+            [fd as usize, message as usize, MSG_NOSIGNAL, 0, 0, 0],
+        )
+    }
+}
+
+/// Opens an event of this process on one processor, close-on-exec.
+///
+/// # Safety
+/// `attr` must be a `struct perf_event_attr` of the size it states.
+#[cfg(not(failsketch_preload))]
+pub unsafe fn perf_event_open(attr: *const u8, cpu: usize) -> isize {
+    const PERF_FLAG_FD_CLOEXEC: usize = 8;
+    const NO_GROUP: usize = usize::MAX;
+    // SAFETY: the caller's promise.
+    unsafe {
+        syscall(
+            PERF_EVENT_OPEN,
+            [attr as usize, 0, cpu, NO_GROUP, PERF_FLAG_FD_CLOEXEC, 0],
+        )
+    }
+}
+
+#[cfg(failsketch_preload)]
+pub fn exit_group(status: usize) -> ! {
+    // SAFETY: ends the process.
+    unsafe { syscall(EXIT_GROUP, [status, 0, 0, 0, 0, 0]) };
+    loop {
+        core::hint::spin_loop();
+    }
+}
+
+/// The time-stamp counter.
+#[cfg(not(failsketch_preload))]
+#[inline(always)]
+pub fn tsc() -> u64 {
+    // SAFETY: every x86-64 processor has it, and Linux lets user code read it.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}

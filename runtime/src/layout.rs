@@ -1,0 +1,211 @@
+//! The shared memory between an agent and the process it supervises.
+//!
+//! One file, compiled into both sides (the in-process part includes it by path),
+//! so that they cannot disagree. Everything is `repr(C)` and made of integers:
+//! any bytes are a value of these types, which lets the agent read what a
+//! crashed process left without trusting it.
+//!
+//! The region is a memfd of exactly [`REGION_SIZE`] bytes, sealed against
+//! resizing and with all pages allocated by the agent: a hole or a truncation
+//! would be a SIGBUS in the program under diagnosis.
+//!
+//! Deliberately absent: behaviour. The writer is `inprocess/`, the reader is
+//! `client-agent/src/shared_memory/`.
+
+/// "FSKETCH" and a byte that no text has.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"FSKETCH\x01");
+/// Grows with every change of this file.
+pub const VERSION: u32 = 1;
+
+/// The variable that activates the runtime: `<fd>:<nonce in 16 hex digits>`.
+pub const ACTIVATION_VARIABLE: &str = "FAILSKETCH_FD";
+/// What LD_PRELOAD was before the agent prepended the runtime; absent if it was unset.
+pub const PRELOAD_WAS_VARIABLE: &str = "FAILSKETCH_PRELOAD_WAS";
+
+/// Threads beyond this number are counted, not recorded.
+pub const THREAD_SLOTS: usize = 64;
+/// A thread's first events, never overwritten.
+pub const HEAD_EVENTS: usize = 256;
+/// A thread's last events. A power of two.
+pub const RING_EVENTS: usize = 1024;
+/// x86 has four debug registers.
+pub const WATCH_SLOTS: usize = 4;
+/// Processors beyond this number have no watchpoints; the agent says so.
+pub const MAX_CPUS: usize = 64;
+/// Arms kept one by one: the first ones.
+pub const ARM_LOG: usize = 64;
+/// Bytes of `/proc/self/maps` kept.
+pub const MAPS_BYTES: usize = 128 * 1024;
+/// Bytes of the crashing thread's stack kept.
+pub const STACK_BYTES: usize = 64 * 1024;
+/// The part of the stack below `rsp` that leaf functions may use.
+pub const RED_ZONE: u64 = 128;
+
+/// Low byte of [`Event::kind`].
+pub const KIND_READ: u16 = 1;
+pub const KIND_WRITE: u16 = 2;
+/// `value` is the successor's number.
+pub const KIND_BRANCH: u16 = 3;
+pub const KIND_CALL: u16 = 4;
+pub const KIND_SYNC_BEGIN: u16 = 5;
+pub const KIND_SYNC_END: u16 = 6;
+
+/// States of [`Header::watch_state`].
+pub const WATCH_UNTRIED: u32 = 0;
+pub const WATCH_READY: u32 = 1;
+pub const WATCH_REFUSED: u32 = 2;
+
+/// Values of [`Header::watch_refused_call`]: what was refused.
+pub const CALL_PERF_EVENT_OPEN: u32 = 1;
+pub const CALL_SENDMSG: u32 = 2;
+/// The agent did not answer within the runtime's patience.
+pub const CALL_REPLY: u32 = 3;
+/// The agent answered that it could not use the events.
+pub const CALL_AGENT: u32 = 4;
+pub const CALL_MMAP: u32 = 5;
+
+/// Messages over the socket: the processor whose descriptors come along, or this.
+pub const LAST_MESSAGE: u32 = u32::MAX;
+/// The agent's one-byte answers.
+pub const REPLY_READY: u8 = 1;
+pub const REPLY_REFUSED: u8 = 0;
+
+/// What each watchpoint sample carries, in the kernel's order (`perf_event_open(2)`):
+/// IP, TID, TIME, ADDR, CPU, REGS_USER, STACK_USER, IDENTIFIER.
+pub const WATCH_SAMPLE_TYPE: u64 =
+    1 | (1 << 1) | (1 << 2) | (1 << 3) | (1 << 7) | (1 << 12) | (1 << 13) | (1 << 16);
+/// ax bx cx dx si di bp sp ip and r8 to r15 (`asm/perf_regs.h`).
+pub const WATCH_REGISTERS: u64 = 0x1ff | 0xff_0000;
+/// Bytes of stack in each sample.
+pub const WATCH_STACK_BYTES: u32 = 256;
+/// The reader is woken when a ring holds this much: waking it at each hit would
+/// put its work between the accesses that are being observed.
+pub const WATCH_WAKEUP_BYTES: u32 = 16 * 1024;
+
+/// States of [`Crash::state`].
+pub const CRASH_NONE: u32 = 0;
+pub const CRASH_WRITING: u32 = 1;
+pub const CRASH_COMPLETE: u32 = 2;
+
+/// One record of a hook.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Event {
+    pub site: u32,
+    /// Low byte: one of the `KIND_` constants. High byte: the lap of the ring,
+    /// modulo 256, so that a reader can tell an event that was still being
+    /// written when the process died from the one it was about to replace.
+    /// Written last.
+    pub kind: u16,
+    pub size: u16,
+    pub before: u64,
+    pub after: u64,
+    pub address: u64,
+    pub value: u64,
+}
+
+/// What one thread recorded.
+#[repr(C)]
+pub struct ThreadSlot {
+    /// Zero until the slot is claimed.
+    pub tid: u32,
+    pub reserved: u32,
+    /// Events ever recorded: index `i` lives in `head[i]`, later ones in
+    /// `ring[(i - HEAD_EVENTS) % RING_EVENTS]`.
+    pub count: u64,
+    pub padding: [u64; 6],
+    pub head: [Event; HEAD_EVENTS],
+    pub ring: [Event; RING_EVENTS],
+}
+
+/// One aiming of a watchpoint.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Arm {
+    pub slot: u32,
+    pub size: u32,
+    pub address: u64,
+    pub tsc: u64,
+}
+
+/// What agent and runtime tell each other.
+#[repr(C)]
+pub struct Header {
+    // Written by the agent before the process starts.
+    pub magic: u64,
+    pub version: u32,
+    /// Processors to open watchpoints on, counted from 0.
+    pub cpus: u32,
+    pub nonce: u64,
+    pub region_size: u64,
+    /// How many watchpoint slots to open on each processor; 0 for none.
+    pub want_watch: u32,
+    /// The inherited socket on which descriptors go to the agent; -1 for none.
+    pub socket: i32,
+    /// After this many arms the runtime stops re-aiming: each costs the program
+    /// tens of microseconds per thread.
+    pub arm_limit: u64,
+    /// How long the program may wait for the agent to take its watchpoints, once,
+    /// before `main`. An agent that is gone is noticed at once.
+    pub reply_patience_ms: u64,
+
+    // Written by the runtime.
+    /// The process that claimed the region; zero if none did.
+    pub pid: u32,
+    /// Bit n: a handler for signal n was installed.
+    pub handled_signals: u32,
+    pub threads_claimed: u32,
+    pub threads_without_slot: u32,
+    pub watch_state: u32,
+    pub watch_refused_call: u32,
+    pub watch_refused_errno: i32,
+    /// Processors on which events were opened.
+    pub watch_cpus: u32,
+    /// Arms that re-aimed a slot.
+    pub arms: u64,
+    /// Re-aims of one processor's event that the kernel refused.
+    pub arm_errors: u64,
+    /// Arms skipped because another thread was just aiming the same slot.
+    pub arms_contended: u64,
+    pub arms_over_limit: u64,
+    pub maps_length: u32,
+    pub maps_truncated: u32,
+    pub last_arm: Arm,
+    pub arm_log: [Arm; ARM_LOG],
+}
+
+/// What the crash handler captured.
+#[repr(C)]
+pub struct Crash {
+    pub state: u32,
+    pub tid: u32,
+    pub signal: i32,
+    pub code: i32,
+    pub fault_address: u64,
+    /// rax rbx rcx rdx rsi rdi rbp rsp r8 … r15
+    pub registers: [u64; 16],
+    pub rip: u64,
+    pub rflags: u64,
+    /// Address of `stack[0]`: `rsp` less the red zone or, when that is not
+    /// readable, the first readable address above it.
+    pub stack_start: u64,
+    pub stack_length: u32,
+    pub maps_length: u32,
+    pub maps_truncated: u32,
+    pub padding: u32,
+    pub stack: [u8; STACK_BYTES],
+    pub maps: [u8; MAPS_BYTES],
+}
+
+/// The whole region.
+#[repr(C, align(4096))]
+pub struct Region {
+    pub header: Header,
+    pub crash: Crash,
+    /// `/proc/self/maps` at activation.
+    pub maps: [u8; MAPS_BYTES],
+    pub threads: [ThreadSlot; THREAD_SLOTS],
+}
+
+/// The exact size of the memfd.
+pub const REGION_SIZE: usize = size_of::<Region>();

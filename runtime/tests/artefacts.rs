@@ -1,0 +1,72 @@
+//! The two files must fit into any program: nothing undefined, nothing exported
+//! beyond our prefix, no libraries needed.
+
+use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
+use runtime::layout::{Event, HEAD_EVENTS, REGION_SIZE, RING_EVENTS, ThreadSlot};
+
+const HOOKS: [&str; 6] = [
+    "__failsketch_access",
+    "__failsketch_arm",
+    "__failsketch_branch",
+    "__failsketch_call",
+    "__failsketch_sync_begin",
+    "__failsketch_sync_end",
+];
+
+#[test]
+fn the_linkable_object_stands_alone() {
+    let file = object::File::parse(runtime::LINKABLE).expect("an object file");
+    let mut hooks = Vec::new();
+    for symbol in file.symbols() {
+        let name = symbol.name().expect("a name");
+        assert!(
+            !symbol.is_undefined() || name.is_empty(),
+            "{name} is undefined"
+        );
+        if symbol.is_global() {
+            assert!(name.starts_with("__failsketch_"), "{name} is exported");
+            if HOOKS.contains(&name) {
+                assert_eq!(symbol.kind(), SymbolKind::Text);
+                hooks.push(name.to_string());
+            }
+        }
+    }
+    hooks.sort();
+    assert_eq!(hooks, HOOKS);
+    let constructors = file
+        .sections()
+        .filter(|s| s.name().is_ok_and(|name| name.starts_with(".init_array")))
+        .count();
+    assert_eq!(constructors, 1);
+}
+
+#[test]
+fn the_preloadable_object_needs_and_offers_nothing() {
+    let file = object::File::parse(runtime::PRELOAD).expect("a shared object");
+    assert_eq!(file.dynamic_symbols().count(), 0);
+    assert_eq!(file.imports().expect("readable").count(), 0);
+    // A few kilobytes, as promised.
+    assert!(
+        runtime::PRELOAD.len() < 16 << 10,
+        "{}",
+        runtime::PRELOAD.len()
+    );
+    assert!(
+        runtime::LINKABLE.len() < 32 << 10,
+        "{}",
+        runtime::LINKABLE.len()
+    );
+}
+
+#[test]
+fn the_layout_is_the_one_that_its_version_names() {
+    // A change here must come with a new `layout::VERSION`.
+    assert_eq!(runtime::layout::VERSION, 1);
+    assert_eq!(size_of::<Event>(), 40);
+    assert_eq!(
+        size_of::<ThreadSlot>(),
+        64 + 40 * (HEAD_EVENTS + RING_EVENTS)
+    );
+    assert_eq!(REGION_SIZE % 4096, 0);
+    assert!(RING_EVENTS.is_power_of_two());
+}

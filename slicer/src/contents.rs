@@ -1,0 +1,151 @@
+//! Memory: which writes may have put there what an instruction reads.
+//!
+//! Slots of the reader's own function are followed by flow (`reaching`); named
+//! locations by the program-wide index, whoever writes them and in whichever
+//! thread. Memory behind an unknown pointer is followed nowhere: that is the
+//! "no alias analysis" of the design, and watchpoints find what it misses.
+
+use crate::dependences::{Aspect, Dependences, Edges, edge};
+use crate::index::Write;
+use crate::places::{Place, Root};
+use crate::program::*;
+use crate::reaching::SlotWrite;
+use sketch_model::DependenceKind;
+
+impl Dependences<'_> {
+    /// What may have stored the contents of a place that `reader` reads.
+    pub(crate) fn contents(&self, reader: InstructionRef, place: Place, edges: &mut Edges) {
+        if let Root::Slot(slot) = place.root {
+            self.slot_contents(reader, place, edges);
+            let slot = InstructionRef {
+                function: reader.function,
+                instruction: slot,
+            };
+            if let Some(field) = place.field.filter(|_| self.program.stores.escapes(slot)) {
+                let writes = self.program.stores.field_writes(field).iter();
+                let foreign =
+                    writes.filter(|w| !matches!(w.place.root, Root::Slot(_) | Root::Global(_)));
+                foreign.for_each(|w| self.write(w, None, DependenceKind::Memory, edges));
+            }
+            return;
+        }
+        let stores = &self.program.stores;
+        let mut add = |writes: &[Write], field: Option<FieldId>| {
+            for write in writes.iter().filter(|w| stores.may_meet(place.root, w)) {
+                self.write(write, field, DependenceKind::Memory, edges);
+            }
+        };
+        match (place.field, place.root) {
+            (Some(field), root) => {
+                add(stores.field_writes(field), None);
+                let record = self.program.fields[field as usize].record;
+                add(stores.record_writes(record), Some(field));
+                if let Root::Global(id) = root {
+                    let writes = stores.global_writes(id).iter();
+                    let whole = writes.filter(|w| w.place.field.is_none()).copied();
+                    add(&whole.collect::<Vec<Write>>(), Some(field));
+                }
+            }
+            (None, Root::Global(id)) => add(stores.global_writes(id), None),
+            (None, root @ (Root::ThroughGlobal(_) | Root::ThroughField(_))) => {
+                add(stores.writes_through(root), None);
+            }
+            (None, _) => self.unnamed_loads.set(self.unnamed_loads.get() + 1),
+        }
+    }
+
+    /// An edge to a write; of a copy only the wanted field.
+    pub(crate) fn write(
+        &self,
+        write: &Write,
+        field: Option<FieldId>,
+        kind: DependenceKind,
+        edges: &mut Edges,
+    ) {
+        let aspect = match (self.program.op(write.at), field) {
+            (Op::Copy { .. }, Some(field)) => Aspect::Copied(field),
+            _ => Aspect::Whole,
+        };
+        edges.push(edge(write.at, aspect, kind));
+    }
+
+    pub(crate) fn slot_contents(&self, reader: InstructionRef, place: Place, edges: &mut Edges) {
+        let facts = self.facts(reader.function);
+        let function = self.program.function(reader);
+        let found = facts.slots.reaching(
+            function,
+            &self.program.fields,
+            &facts.predecessors,
+            place,
+            reader.instruction,
+        );
+        for write in found {
+            let at = InstructionRef {
+                function: reader.function,
+                instruction: write.at,
+            };
+            match write.argument {
+                None => {
+                    let copy = matches!(function.op(write.at), Op::Copy { .. });
+                    let field = place.field.filter(|_| copy);
+                    let aspect = field.map_or(Aspect::Whole, Aspect::Copied);
+                    edges.push(edge(at, aspect, DependenceKind::Data));
+                }
+                Some(number) => self.written_by_call(at, number, write, place, edges),
+            }
+        }
+    }
+
+    /// A call got the slot's address: what its body stores there, if it has
+    /// one; otherwise whatever went into the call.
+    fn written_by_call(
+        &self,
+        call: InstructionRef,
+        number: u32,
+        write: SlotWrite,
+        wanted: Place,
+        edges: &mut Edges,
+    ) {
+        let targets = self.program.calls.targets(call);
+        let has_body = |id: &FunctionId| self.program.functions[*id as usize].is_defined();
+        if !targets.iter().any(has_body) {
+            edges.push(edge(call, Aspect::Whole, DependenceKind::Data));
+            return;
+        }
+        for target in targets {
+            for inner in self.program.stores.parameter_writes(*target, number) {
+                let field = inner.place.field.or(write.place.field);
+                if field.is_none() || wanted.field.is_none() || field == wanted.field {
+                    self.write(inner, wanted.field, DependenceKind::Memory, edges);
+                }
+            }
+        }
+        edges.push(edge(call, Aspect::Argument(number), DependenceKind::Data));
+    }
+
+    /// A copy: its addresses, and what lies at its source.
+    pub(crate) fn copied(&self, at: InstructionRef, field: Option<FieldId>, edges: &mut Edges) {
+        let function = self.program.function(at);
+        for operand in function.operands(at.instruction) {
+            self.value(at.function, *operand, DependenceKind::Data, edges);
+        }
+        let record = match function.op(at.instruction) {
+            Op::Copy { record } => record,
+            _ => return,
+        };
+        let mut source = self.place(at, 1, None);
+        if field.is_some() {
+            source.field = field;
+        }
+        let is_object = matches!(source.root, Root::Slot(_) | Root::Global(_));
+        match (source.field, record) {
+            (None, Some(record)) if !is_object => {
+                for field in self.program.stores.fields_of(record) {
+                    source.field = Some(*field);
+                    self.contents(at, source, edges);
+                }
+            }
+            _ => self.contents(at, source, edges),
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! Which instructions may write a named location, anywhere in the program.
+//!
+//! Built once per program in one pass, so that following a load costs a look-up
+//! and not a scan: a slice asks this for every load it meets.
+
+use crate::places::{Place, Resolver, Root, SingleStores, single_stores};
+use crate::program::*;
+use std::collections::{HashMap, HashSet};
+
+/// A write: a store, an atomic update, or a copy or fill of a whole object.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Write {
+    pub at: InstructionRef,
+    pub place: Place,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct StoreIndex {
+    by_field: HashMap<FieldId, Vec<Write>>,
+    by_global: HashMap<GlobalId, Vec<Write>>,
+    /// Writes through a pointer that a global or field holds.
+    through_global: HashMap<GlobalId, Vec<Write>>,
+    through_field: HashMap<FieldId, Vec<Write>>,
+    /// Writes through a parameter of a function.
+    by_parameter: HashMap<(FunctionId, u32), Vec<Write>>,
+    /// Copies and fills of whole records.
+    by_record: HashMap<RecordId, Vec<Write>>,
+    fields_of: HashMap<RecordId, Vec<FieldId>>,
+    /// Slots whose address is stored or passed on.
+    escaping: HashSet<InstructionRef>,
+    single: Vec<SingleStores>,
+}
+
+impl StoreIndex {
+    pub fn build(functions: &[Function], fields: &[Field]) -> StoreIndex {
+        let mut index = StoreIndex {
+            single: functions.iter().map(single_stores).collect(),
+            ..StoreIndex::default()
+        };
+        for (id, field) in fields.iter().enumerate() {
+            let list = index.fields_of.entry(field.record).or_default();
+            list.push(id as FieldId);
+        }
+        for (id, function) in functions.iter().enumerate() {
+            for instruction in 0..function.instructions.len() as InstructionId {
+                let at = InstructionRef {
+                    function: id as FunctionId,
+                    instruction,
+                };
+                index.add(function, at);
+            }
+        }
+        index
+    }
+
+    fn add(&mut self, function: &Function, at: InstructionRef) {
+        let id = at.instruction;
+        let written = written_place(function, &self.single[at.function as usize], id);
+        if let Some(place) = written {
+            self.add_write(Write { at, place }, copied_record(function.op(id)));
+        }
+        let passed_on = match function.op(id) {
+            Op::Store { .. } => &function.operands(id)[..1],
+            Op::Update { .. } => function.operands(id).get(1..).unwrap_or_default(),
+            Op::Call(_) => function.operands(id),
+            _ => &[],
+        };
+        let resolver = Resolver {
+            function,
+            single: &self.single[at.function as usize],
+        };
+        for operand in passed_on {
+            if let Root::Slot(slot) = resolver.place(*operand, None).root {
+                self.escaping.insert(InstructionRef {
+                    function: at.function,
+                    instruction: slot,
+                });
+            }
+        }
+    }
+
+    fn add_write(&mut self, write: Write, record: Option<RecordId>) {
+        let Place { root, field, .. } = write.place;
+        if let Some(record) = record {
+            self.by_record.entry(record).or_default().push(write);
+        } else if let Some(field) = field {
+            self.by_field.entry(field).or_default().push(write);
+        }
+        match root {
+            Root::Global(id) => self.by_global.entry(id).or_default().push(write),
+            Root::Parameter(number) => {
+                let key = (write.at.function, number);
+                self.by_parameter.entry(key).or_default().push(write);
+            }
+            Root::ThroughGlobal(id) if field.is_none() => {
+                self.through_global.entry(id).or_default().push(write);
+            }
+            Root::ThroughField(id) if field.is_none() => {
+                self.through_field.entry(id).or_default().push(write);
+            }
+            _ => {}
+        }
+    }
+
+    pub fn resolver<'a>(&'a self, functions: &'a [Function], id: FunctionId) -> Resolver<'a> {
+        Resolver {
+            function: &functions[id as usize],
+            single: &self.single[id as usize],
+        }
+    }
+
+    pub fn escapes(&self, slot: InstructionRef) -> bool {
+        self.escaping.contains(&slot)
+    }
+
+    pub fn fields_of(&self, record: RecordId) -> &[FieldId] {
+        self.fields_of.get(&record).map_or(&[], Vec::as_slice)
+    }
+
+    /// Writes of a field itself, whatever object it belongs to.
+    pub fn field_writes(&self, field: FieldId) -> &[Write] {
+        self.by_field.get(&field).map_or(&[], Vec::as_slice)
+    }
+
+    /// Copies and fills of whole records.
+    pub fn record_writes(&self, record: RecordId) -> &[Write] {
+        self.by_record.get(&record).map_or(&[], Vec::as_slice)
+    }
+
+    pub fn global_writes(&self, global: GlobalId) -> &[Write] {
+        self.by_global.get(&global).map_or(&[], Vec::as_slice)
+    }
+
+    pub fn parameter_writes(&self, function: FunctionId, number: u32) -> &[Write] {
+        let found = self.by_parameter.get(&(function, number));
+        found.map_or(&[], Vec::as_slice)
+    }
+
+    /// Writes through the pointer that a root names; nothing for other roots.
+    pub fn writes_through(&self, root: Root) -> &[Write] {
+        let found = match root {
+            Root::ThroughGlobal(id) => self.through_global.get(&id),
+            Root::ThroughField(id) => self.through_field.get(&id),
+            _ => None,
+        };
+        found.map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether a write may reach a location that a load outside the writer's
+    /// own stack frame starts from `root`.
+    pub fn may_meet(&self, root: Root, write: &Write) -> bool {
+        match (root, write.place.root) {
+            (Root::Global(a), Root::Global(b)) => a == b,
+            (Root::Global(_), Root::Slot(_)) => false,
+            (_, Root::Slot(slot)) => self.escapes(InstructionRef {
+                function: write.at.function,
+                instruction: slot,
+            }),
+            _ => true,
+        }
+    }
+}
+
+/// What an instruction writes to, if it writes.
+pub(crate) fn written_place(
+    function: &Function,
+    single: &SingleStores,
+    id: InstructionId,
+) -> Option<Place> {
+    let resolver = Resolver { function, single };
+    match function.op(id) {
+        Op::Store { field, .. } => Some(resolver.place(function.operand(id, 1), field)),
+        Op::Update { field, .. } => Some(resolver.place(function.operand(id, 0), field)),
+        Op::Copy { .. } | Op::Fill { .. } => Some(resolver.place(function.operand(id, 0), None)),
+        _ => None,
+    }
+}
+
+fn copied_record(op: Op) -> Option<RecordId> {
+    match op {
+        Op::Copy { record } | Op::Fill { record } => record,
+        _ => None,
+    }
+}

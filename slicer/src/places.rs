@@ -1,0 +1,143 @@
+//! What an address denotes: a stack slot, a global, a field, or memory of
+//! which only the derivation is known.
+//!
+//! Addresses are followed backward through pointer computations, casts, and
+//! slots that are stored to exactly once (as clang leaves parameters and most
+//! locals). A struct field wins over whatever lies before it: `q->mut` is
+//! `queue.mut` wherever `q` comes from. That is field-based naming, not alias
+//! analysis; two objects of one type share their fields' names.
+
+use crate::program::*;
+use std::collections::HashMap;
+
+/// How far an address is followed back.
+const MAX_DEPTH: u32 = 12;
+
+/// Where an address starts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Root {
+    Slot(InstructionId),
+    Global(GlobalId),
+    /// What the parameter points to.
+    Parameter(u32),
+    /// What a pointer kept in this global or field points to.
+    ThroughGlobal(GlobalId),
+    ThroughField(FieldId),
+    Unknown,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Place {
+    pub root: Root,
+    pub field: Option<FieldId>,
+    /// No array element is chosen on the way: equal places are equal addresses.
+    pub exact: bool,
+    /// The record lying there, if a pointer computation ended on one.
+    pub record: Option<RecordId>,
+}
+
+/// Slots of one function that are stored to exactly once, with the value.
+pub(crate) type SingleStores = HashMap<InstructionId, Operand>;
+
+/// Slots of which every use is a plain load or store, and which have one store.
+pub(crate) fn single_stores(function: &Function) -> SingleStores {
+    let mut stores: HashMap<InstructionId, Option<Operand>> = HashMap::new();
+    let slot_of = |operand: Operand| match operand {
+        Operand::Instruction(id) if matches!(function.op(id), Op::Alloca { .. }) => Some(id),
+        _ => None,
+    };
+    for id in 0..function.instructions.len() as InstructionId {
+        let op = function.op(id);
+        for (position, operand) in function.operands(id).iter().enumerate() {
+            let Some(slot) = slot_of(*operand) else {
+                continue;
+            };
+            match (op, position) {
+                (Op::Load { .. }, 0) => {}
+                (Op::Store { .. }, 1) => {
+                    let value = function.operand(id, 0);
+                    stores
+                        .entry(slot)
+                        .and_modify(|known| *known = None)
+                        .or_insert(Some(value));
+                }
+                _ => {
+                    stores.insert(slot, None);
+                }
+            }
+        }
+    }
+    stores
+        .into_iter()
+        .filter_map(|(slot, value)| Some((slot, value?)))
+        .collect()
+}
+
+/// Resolves addresses of one function.
+pub(crate) struct Resolver<'a> {
+    pub function: &'a Function,
+    pub single: &'a SingleStores,
+}
+
+impl Resolver<'_> {
+    /// The place that a load, store or copy through `pointer` touches; `field`
+    /// is what the access itself knows of a constant address.
+    pub fn place(&self, pointer: Operand, field: Option<FieldId>) -> Place {
+        let mut place = self.resolve(pointer, MAX_DEPTH);
+        place.field = place.field.or(field);
+        place
+    }
+
+    fn resolve(&self, pointer: Operand, depth: u32) -> Place {
+        let unknown = Place {
+            root: Root::Unknown,
+            field: None,
+            exact: false,
+            record: None,
+        };
+        let at = |root| Place {
+            root,
+            exact: true,
+            ..unknown
+        };
+        let id = match pointer {
+            Operand::Instruction(id) if depth > 0 => id,
+            Operand::Global(id) => return at(Root::Global(id)),
+            Operand::Parameter(number) => return at(Root::Parameter(number)),
+            _ => return unknown,
+        };
+        match self.function.op(id) {
+            Op::Alloca { record, .. } => Place {
+                record,
+                ..at(Root::Slot(id))
+            },
+            Op::Cast => self.resolve(self.function.operand(id, 0), depth - 1),
+            Op::Pointer(step) => {
+                let base = self.resolve(self.function.operand(id, 0), depth - 1);
+                Place {
+                    root: base.root,
+                    field: step.field.or(base.field),
+                    exact: base.exact && !step.element,
+                    record: step.lands_on,
+                }
+            }
+            Op::Load { field, .. } => {
+                let address = self.function.operand(id, 0);
+                let held = match address {
+                    Operand::Instruction(slot) => self.single.get(&slot),
+                    _ => None,
+                };
+                if let Some(value) = held {
+                    return self.resolve(*value, depth - 1);
+                }
+                let holder = self.resolve(address, depth - 1);
+                match (holder.field.or(field), holder.root) {
+                    (Some(field), _) => at(Root::ThroughField(field)),
+                    (None, Root::Global(id)) => at(Root::ThroughGlobal(id)),
+                    _ => unknown,
+                }
+            }
+            _ => unknown,
+        }
+    }
+}

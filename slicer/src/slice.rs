@@ -1,0 +1,161 @@
+//! The slice in statements: seeds from the failure, the walk, and for each
+//! statement what readers and hooks need of it.
+
+use crate::dependences::{Aspect, Dependences, Node};
+use crate::program::{Callee, InstructionRef, Op, Program};
+use crate::walk::{Seed, walk};
+use sketch_model::{
+    DependenceKind, Schema, Slice, SliceEntry, SourceLocation, Statement, StatementId, Why,
+};
+use std::collections::BTreeSet;
+
+/// The text of a source line, where the source is at hand.
+type SourceText<'a> = &'a dyn Fn(&SourceLocation) -> Option<String>;
+
+/// The distance of statements that no dependence brought in.
+const DISCOVERED: u32 = u32::MAX;
+
+/// Everything that can have led to the failing statement, nearest first.
+///
+/// `stack` holds the statements of the callers, innermost first. A statement id
+/// that is not the program's gives a slice that says so and is otherwise empty.
+pub fn backward_slice(
+    program: &Program,
+    failing: StatementId,
+    stack: &[StatementId],
+    source: SourceText<'_>,
+) -> Slice {
+    let dependences = Dependences::new(program);
+    let mut gaps = program.gaps.clone();
+    let mut entries = Vec::new();
+    if program.statements.get(failing.0 as usize).is_none() {
+        gaps.push(format!(
+            "statement {failing} is not in this build's table of {} statements",
+            program.statements.len()
+        ));
+    } else {
+        let seeds = seeds(program, failing, stack);
+        let reached = walk(&dependences, &seeds);
+        entries = reached
+            .into_iter()
+            .map(|r| make_entry(program, r.statement, r.distance, r.why, source))
+            .collect();
+        gaps.extend(dependences.gaps());
+    }
+    Slice {
+        schema: Schema::default(),
+        build: program.build.clone(),
+        entries,
+        gaps,
+    }
+}
+
+/// A statement that a watchpoint found, in the form that plans take.
+pub fn entry_for(program: &Program, id: StatementId, source: SourceText<'_>) -> SliceEntry {
+    make_entry(program, id, DISCOVERED, None, source)
+}
+
+fn seeds(program: &Program, failing: StatementId, stack: &[StatementId]) -> Vec<Seed<Node>> {
+    let mut seeds = Vec::new();
+    for at in program.members(failing) {
+        seeds.push(Seed {
+            node: Node {
+                at: *at,
+                aspect: Aspect::Whole,
+            },
+            distance: 0,
+            statement: failing,
+            why: None,
+        });
+    }
+    let mut inner = failing;
+    for (position, frame) in stack.iter().enumerate() {
+        if program.statements.get(frame.0 as usize).is_none() {
+            continue;
+        }
+        for at in calling_instructions(program, *frame, inner) {
+            seeds.push(Seed {
+                node: Node {
+                    at,
+                    aspect: Aspect::Site,
+                },
+                distance: position as u32 + 1,
+                statement: *frame,
+                why: Some((DependenceKind::Stack, inner)),
+            });
+        }
+        inner = *frame;
+    }
+    seeds
+}
+
+/// The instructions of a frame's statement that called the frame below it:
+/// calls of that very function, else any call, else all.
+fn calling_instructions(
+    program: &Program,
+    frame: StatementId,
+    inner: StatementId,
+) -> Vec<InstructionRef> {
+    let callee = &program.statements[inner.0 as usize].function;
+    let members = program.members(frame);
+    let pick = |fits: &dyn Fn(InstructionRef) -> bool| -> Vec<InstructionRef> {
+        members.iter().copied().filter(|at| fits(*at)).collect()
+    };
+    let calls_it = |at: InstructionRef| {
+        let targets = program.calls.targets(at).iter();
+        let mut names = targets.map(|id| &program.functions[*id as usize].name);
+        names.any(|name| name == callee)
+    };
+    let calls = |at: InstructionRef| {
+        matches!(
+            program.op(at),
+            Op::Call(Callee::Direct(_) | Callee::Indirect | Callee::Assembly)
+        )
+    };
+    let exact = pick(&calls_it);
+    let any = if exact.is_empty() {
+        pick(&calls)
+    } else {
+        exact
+    };
+    if any.is_empty() {
+        members.to_vec()
+    } else {
+        any
+    }
+}
+
+fn make_entry(
+    program: &Program,
+    id: StatementId,
+    distance: u32,
+    why: Option<Why>,
+    source: SourceText<'_>,
+) -> SliceEntry {
+    let info = program.statements.get(id.0 as usize);
+    let location = info.map_or_else(
+        || SourceLocation {
+            file: String::new(),
+            line: 0,
+        },
+        |info| info.location.clone(),
+    );
+    let text = source(&location).unwrap_or_default().trim().to_owned();
+    let functions: BTreeSet<u32> = program.members(id).iter().map(|at| at.function).collect();
+    let roles: BTreeSet<&String> = functions
+        .iter()
+        .flat_map(|function| program.calls.roles(*function))
+        .collect();
+    SliceEntry {
+        statement: Statement {
+            id,
+            function: info.map_or_else(String::new, |info| info.function.clone()),
+            location,
+            text,
+        },
+        distance,
+        why,
+        roles: roles.into_iter().cloned().collect(),
+        points: program.points(id),
+    }
+}

@@ -1,0 +1,16 @@
+// A switch decides which store reaches.
+int main(int argc, char **argv) {
+    (void)argv;
+    int divisor = 5; // SLICE!
+    int shape = 0;   // NOSLICE
+    switch (argc) {  // SLICE!
+    case 1:
+        divisor = 0; // SLICE!
+        break;
+    case 2:
+        shape = 4; // NOSLICE
+        break;
+    }
+    shape++; // NOSLICE
+    return 10 / divisor; // FAIL
+}

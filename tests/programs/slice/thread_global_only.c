@@ -1,0 +1,19 @@
+// A thread without an argument: its creation still decides that it runs.
+#include <pthread.h>
+#include <stdlib.h>
+static int *shared;
+static int done;
+static void *work(void *given) {
+    (void)given;
+    *shared = 1; // FAIL
+    done = 1; // NOSLICE
+    return NULL;
+}
+int main(int argc, char **argv) {
+    (void)argv;
+    pthread_t a;
+    shared = NULL; // SLICE!
+    if (argc < 9) // SLICE!
+        pthread_create(&a, NULL, work, NULL); // SLICE!
+    return 0;
+}
