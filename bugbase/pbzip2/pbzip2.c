@@ -16,7 +16,7 @@
 
 #define QUEUE_SIZE 8
 #define MAX_CONSUMERS 16
-/* What a compressor of the original's block size needs to work in. */
+/* Enough for a block of twice the size: the worst case of the encoding. */
 #define WORK_SIZE (1024 * 1024)
 
 typedef struct {
@@ -104,6 +104,22 @@ static size_t compress(const unsigned char *in, size_t size, unsigned char *out)
         i += run;
     }
     return written;
+}
+
+/* Whether the output decodes to the input again. */
+static int verify(const unsigned char *in, size_t size)
+{
+    size_t checked = 0;
+    for (int i = 0; i < numBlocks; i++) {
+        for (size_t j = 0; j < outputBuffer[i].size; j += 2) {
+            for (int run = outputBuffer[i].data[j]; run > 0; run--) {
+                if (checked == size || in[checked] != outputBuffer[i].data[j + 1])
+                    return 0;
+                checked++;
+            }
+        }
+    }
+    return checked == size;
 }
 
 static void storeOutput(block b, unsigned char *work)
@@ -226,6 +242,10 @@ int main(int argc, char **argv)
 #endif
     queueDelete(fifo);
 
+    if (!verify(in, size)) {
+        fprintf(stderr, "pbzip2: the output is wrong\n");
+        return 1;
+    }
     size_t total = 0;
     for (int i = 0; i < numBlocks; i++) {
         total += outputBuffer[i].size;

@@ -5,9 +5,14 @@
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
+use std::time::Duration;
+
+/// A server on this machine that does not answer in this time never will.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 pub struct Api {
     pub url: String,
+    agent: ureq::Agent,
 }
 
 /// A diagnosis at a glance.
@@ -33,6 +38,14 @@ pub struct Best {
 }
 
 impl Api {
+    pub fn new(url: String) -> Self {
+        let config = ureq::Agent::config_builder().timeout_global(Some(PATIENCE));
+        Api {
+            url,
+            agent: config.build().into(),
+        }
+    }
+
     pub fn campaigns(&self) -> Result<Vec<Campaign>> {
         let text = self.text("/api/v1/campaigns")?;
         serde_json::from_str(&text).context("the server's list of campaigns")
@@ -40,7 +53,8 @@ impl Api {
 
     pub fn text(&self, path: &str) -> Result<String> {
         let url = format!("{}{path}", self.url);
-        ureq::get(&url)
+        self.agent
+            .get(&url)
             .call()
             .and_then(|mut response| response.body_mut().read_to_string())
             .with_context(|| format!("asking {url}"))

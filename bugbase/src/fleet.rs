@@ -65,7 +65,7 @@ impl Fleet {
         let data = folder.join("server");
         let (server, url) = start_server(tools, &data, &prepared.store, folder)?;
         let mut fleet = Fleet {
-            api: Api { url },
+            api: Api::new(url),
             server,
             agents: Vec::new(),
         };

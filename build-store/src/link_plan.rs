@@ -206,12 +206,15 @@ impl Planner {
                 kept,
             } => {
                 if !with_bitcode.is_empty() {
-                    let placed = with_bitcode
+                    let mut placed: Vec<usize> = with_bitcode
                         .iter()
                         .filter_map(|bytes| embedded_modules(bytes).ok())
                         .flatten()
                         .filter_map(|module| self.take(&blobs::hash(&module.bitcode)))
                         .collect();
+                    // Members of an archive come in the order in which the
+                    // linker needed them, as the binary's modules do.
+                    placed.sort_unstable();
                     self.items.push(LinkItem::Modules(placed));
                 }
                 self.foreign.extend(foreign);

@@ -1,0 +1,89 @@
+//! The `failsketch` command: reads the command line and calls the room that does the job.
+//!
+//! `failsketch cc` and `failsketch c++` (also as `failsketch-cc` and
+//! `failsketch-c++`) are handled before the argument parser: their arguments
+//! are the compiler's, `--help` and `--version` included.
+
+mod builds;
+mod cc;
+mod register;
+mod serve;
+mod sketch;
+mod slice;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use build_store::BuildStore;
+use clap::{Parser, Subcommand};
+
+/// Failure sketches: why a program failed, from the runs of a fleet.
+#[derive(Parser)]
+#[command(name = "failsketch", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Compile C as clang-19 does, with debug info and embedded bitcode
+    #[command(name = "cc")]
+    Cc {
+        /// Arguments of clang-19
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Compile C++ as clang++-19 does, with debug info and embedded bitcode
+    #[command(name = "c++")]
+    Cxx {
+        /// Arguments of clang++-19
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<String>,
+    },
+    /// Prove a binary built by failsketch-cc and put it into the build store
+    Register(register::RegisterArguments),
+    /// List the registered builds
+    Builds(builds::BuildsArguments),
+    /// Print the backward slice of a statement of a registered build
+    Slice(slice::Arguments),
+    /// Run the server: diagnoses failures and serves their sketches
+    Serve(serve::Arguments),
+    /// List the failures that a server knows
+    Failures(sketch::FailuresArguments),
+    /// Show failure sketches
+    #[command(subcommand)]
+    Sketch(sketch::Command),
+}
+
+fn main() -> ExitCode {
+    if let Some((driver, arguments)) = cc::compiler_call(std::env::args_os().collect()) {
+        return cc::run(driver, arguments);
+    }
+    let result = match Arguments::parse().command {
+        // Taken by `cc::compiler_call`; listed above for the sake of `--help`.
+        Command::Cc { .. } | Command::Cxx { .. } => Ok(()),
+        Command::Register(arguments) => register::run(&arguments),
+        Command::Builds(arguments) => builds::run(&arguments),
+        Command::Slice(arguments) => slice::run(&arguments),
+        Command::Serve(arguments) => serve::run(arguments),
+        Command::Failures(arguments) => sketch::failures(&arguments),
+        Command::Sketch(command) => sketch::run(command),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("failsketch: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// The build store that `--store`, or else the environment, names.
+fn open_store(given: Option<&PathBuf>) -> Result<BuildStore> {
+    Ok(BuildStore::open(match given {
+        Some(root) => root.clone(),
+        None => BuildStore::default_root()?,
+    }))
+}

@@ -1,0 +1,78 @@
+//! A decoded run: the trace, and what must be known beside it to judge it.
+//!
+//! [`ExecutionTrace`] says what happened. To say what did *not* happen one must
+//! also know where the record has holes, whether the watchpoints saw all they
+//! could, and how much the run weighs. These stand here, next to the trace,
+//! because they are about the recording and not about the program.
+
+use serde::{Deserialize, Serialize};
+use sketch_model::{
+    ExecutionTrace, LocationName, RunRecord, Source, StatementId, ThreadIndex, TrackingPlan,
+};
+use std::collections::BTreeSet;
+
+/// No run counts for more than this many: an agent that claims to report one
+/// run in a billion must not outvote the fleet.
+const MAX_WEIGHT: f64 = 1e4;
+
+/// A thread of the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RunThread {
+    pub index: ThreadIndex,
+    pub tid: i32,
+}
+
+/// Events of this thread were lost just before its event `before` (or at its
+/// end, if it has no such event).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Hole {
+    pub thread: ThreadIndex,
+    pub before: u32,
+}
+
+/// What the watchpoints of the run can be trusted with.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WatchCoverage {
+    /// Locations that were watched and of which no hit was lost or left without
+    /// a statement.
+    pub complete: BTreeSet<LocationName>,
+}
+
+/// One run, ready to be observed and drawn.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct DecodedRun {
+    pub trace: ExecutionTrace,
+    /// How many runs this one stands for: one over the probability with which
+    /// it was reported.
+    pub weight: f64,
+    /// Every thread of which anything is known, by index.
+    pub threads: Vec<RunThread>,
+    /// The thread that failed.
+    pub failing_thread: Option<ThreadIndex>,
+    pub holes: Vec<Hole>,
+    pub watch: WatchCoverage,
+}
+
+impl DecodedRun {
+    /// Statements that a watchpoint found and that the plan does not track: the
+    /// next plan should.
+    pub fn discovered(&self, plan: &TrackingPlan) -> BTreeSet<StatementId> {
+        self.trace
+            .events
+            .iter()
+            .filter(|e| e.source == Source::Watchpoint)
+            .filter_map(|e| e.statement())
+            .filter(|s| !plan.tracks(*s))
+            .collect()
+    }
+}
+
+/// The weight of a run by its record. A probability that is none weighs as 1.
+pub fn weight_of(record: &RunRecord) -> f64 {
+    let p = record.sampling_probability;
+    if p.is_finite() && p > 0.0 && p <= 1.0 {
+        (1.0 / p).min(MAX_WEIGHT)
+    } else {
+        1.0
+    }
+}

@@ -1,0 +1,43 @@
+//! The pure core of the server: run records in, ranked predictors and a failure
+//! sketch out.
+//!
+//! ```text
+//! RunRecord ─decode─► DecodedRun ─observe─► Observations ─add─► Population ─rank─► Ranking ─build─► FailureSketch
+//!                         └──────────────────────── the drawn failing run ───────────────────────────────▲
+//! ```
+//!
+//! Everything here takes values and returns values: no IO, no clock, no global
+//! state. What only files can tell (code bytes, debug info) comes in through
+//! [`CodeMap`], three plain lookups that the service half implements.
+//!
+//! Nothing here panics on what a record contains: records come from machines
+//! that we do not control. Work on one record is bounded (see
+//! [`shared_location::MAX_ACCESSES`]).
+
+pub mod attribution;
+pub mod decoded_run;
+pub mod hits;
+pub mod instruction;
+pub mod order;
+pub mod population;
+pub mod predictors;
+pub mod ranking;
+pub mod roles;
+pub mod sentences;
+pub mod shared_location;
+pub mod sketch_builder;
+pub mod sketch_values;
+pub mod statistics;
+pub mod steps;
+pub mod stop_rule;
+pub mod trace;
+pub mod value_evidence;
+
+pub use attribution::{CodeMap, FunctionCode};
+pub use decoded_run::{DecodedRun, RunThread};
+pub use population::Population;
+pub use predictors::{Answer, Observations, observe};
+pub use ranking::{Nearness, rank};
+pub use sketch_builder::{FailureWords, SketchInputs, build};
+pub use stop_rule::{IterationResult, Wanted, best_overall, settled, wanted};
+pub use trace::decode;

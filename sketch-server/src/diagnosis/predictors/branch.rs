@@ -1,0 +1,29 @@
+//! Branch predictors: did the branch at this place ever go this way?
+//!
+//! A record says which successor was taken, so there is nothing doubtful about
+//! one; what can be missing is the hook, or events that a thread lost.
+
+use super::{Aspect, Coverage, Observations};
+use crate::diagnosis::decoded_run::DecodedRun;
+use sketch_model::{EventKind, Predictor, Source, StatementId, TrackingPlan};
+
+pub(super) fn observe(run: &DecodedRun, plan: &TrackingPlan, observations: &mut Observations) {
+    for event in &run.trace.events {
+        let (EventKind::Branch { successor }, Source::Probe(site)) = (event.kind, event.source)
+        else {
+            continue;
+        };
+        if let Some(site) = plan.site(site) {
+            observations.held.insert(Predictor::Branch {
+                statement: site.statement,
+                column: site.column,
+                successor,
+            });
+        }
+    }
+}
+
+pub(super) fn shown(coverage: &Coverage, statement: StatementId, column: u32) -> bool {
+    coverage
+        .hooked(|h| h.aspect == Aspect::Branch && h.statement == statement && h.column == column)
+}

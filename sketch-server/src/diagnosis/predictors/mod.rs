@@ -1,0 +1,204 @@
+//! What one run says about every predictor: it held, it did not, or the run
+//! cannot tell.
+//!
+//! The third answer is what keeps the statistics honest. "It did not hold" is
+//! said only if the run could have shown it: every hook that the predictor
+//! needs stands in this build, no thread lost events, and nothing that was
+//! recorded leaves room for it. A statement that has no hook and is known from
+//! watchpoints alone was watchable only from the moment a slot was aimed at the
+//! location; a run in which the watch never saw it therefore cannot tell.
+//!
+//! One file a class beside this one; each adds what held and what is open.
+//!
+//! Predictors of later runs are not known when a run is observed. So a run
+//! keeps, beside what held, the [`Coverage`] from which [`Observations::answer`]
+//! decides about any predictor, whenever it is first seen.
+
+pub mod branch;
+pub mod order;
+pub mod value;
+
+use super::decoded_run::DecodedRun;
+use super::order::Evidence;
+use serde::{Deserialize, Serialize};
+use sketch_model::{
+    LocationName, Placement, PointKind, Predictor, RunId, Source, StatementId, TrackingPlan,
+    VariantRef,
+};
+use std::collections::BTreeSet;
+
+/// What a run says about a predictor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    Held,
+    NotHeld,
+    Unobserved,
+}
+
+/// What a hook can show, for telling whether a predictor's hooks exist.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Aspect {
+    Load,
+    Store,
+    Branch,
+}
+
+/// A hook of the plan.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Hook {
+    pub statement: StatementId,
+    pub aspect: Aspect,
+    pub column: u32,
+    pub location: Option<LocationName>,
+    /// Whether the optimiser left something to hook.
+    pub placed: bool,
+}
+
+/// What the run was able to show.
+#[derive(Clone, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
+pub struct Coverage {
+    pub hooks: BTreeSet<Hook>,
+    /// No thread lost events.
+    pub complete: bool,
+    /// Statements that a watchpoint saw touch a location of which it saw
+    /// everything since it was armed.
+    pub watched: BTreeSet<(StatementId, LocationName)>,
+    /// Accesses of which at least one value is unknown.
+    pub blurred: BTreeSet<(StatementId, u32, LocationName)>,
+    /// Statements that share code with others in a hit.
+    pub ambiguous: BTreeSet<StatementId>,
+    /// Locations with too many accesses to analyse.
+    pub saturated: BTreeSet<LocationName>,
+}
+
+/// One run's answers.
+#[derive(Clone, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
+pub struct Observations {
+    pub run: RunId,
+    pub variant: VariantRef,
+    pub failed: bool,
+    pub weight: f64,
+    pub held: BTreeSet<Predictor>,
+    /// May have held: the accesses are there, evidence for their order is not.
+    pub open: BTreeSet<Predictor>,
+    pub coverage: Coverage,
+}
+
+/// Observes one run.
+pub fn observe(run: &DecodedRun, plan: &TrackingPlan, placement: &Placement) -> Observations {
+    let evidence = Evidence::new(run);
+    let mut observations = Observations {
+        run: run.trace.run.clone(),
+        variant: run.trace.variant,
+        failed: run.trace.failed,
+        weight: run.weight,
+        held: BTreeSet::new(),
+        open: BTreeSet::new(),
+        coverage: coverage(run, plan, placement),
+    };
+    observations.coverage.saturated = evidence.saturated.clone();
+    branch::observe(run, plan, &mut observations);
+    value::observe(run, plan, &mut observations);
+    order::observe(&evidence, &mut observations);
+    // A proven occurrence outweighs any number of doubtful ones.
+    let held = std::mem::take(&mut observations.held);
+    observations.open.retain(|p| !held.contains(p));
+    observations.held = held;
+    observations
+}
+
+fn coverage(run: &DecodedRun, plan: &TrackingPlan, placement: &Placement) -> Coverage {
+    let hook = |site: &sketch_model::Site| -> Option<Hook> {
+        let aspect = match site.kind {
+            PointKind::Load => Aspect::Load,
+            PointKind::Store => Aspect::Store,
+            PointKind::Branch => Aspect::Branch,
+            PointKind::Sync(_) | PointKind::Call => return None,
+        };
+        Some(Hook {
+            statement: site.statement,
+            aspect,
+            column: site.column,
+            location: site.location.clone(),
+            placed: placement.is_placed(site.id),
+        })
+    };
+    let mut coverage = Coverage {
+        hooks: plan.sites.iter().filter_map(hook).collect(),
+        complete: run.trace.incomplete.is_empty() && run.holes.is_empty(),
+        ..Coverage::default()
+    };
+    for event in &run.trace.events {
+        if event.source != Source::Watchpoint {
+            continue;
+        }
+        match (event.statement(), &event.location) {
+            (Some(statement), Some(location)) if run.watch.complete.contains(location) => {
+                coverage.watched.insert((statement, location.clone()));
+            }
+            (None, _) => coverage.ambiguous.extend(&event.candidates),
+            _ => {}
+        }
+    }
+    coverage
+}
+
+impl Observations {
+    /// What this run says about a predictor, also one that it never met.
+    pub fn answer(&self, predictor: &Predictor) -> Answer {
+        if self.held.contains(predictor) {
+            Answer::Held
+        } else if !self.coverage.complete
+            || self.open.contains(predictor)
+            || !self.coverage.shows(predictor)
+        {
+            Answer::Unobserved
+        } else {
+            Answer::NotHeld
+        }
+    }
+}
+
+impl Coverage {
+    fn shows(&self, predictor: &Predictor) -> bool {
+        match predictor {
+            Predictor::Branch {
+                statement, column, ..
+            } => branch::shown(self, *statement, *column),
+            Predictor::Value {
+                statement,
+                column,
+                location,
+                ..
+            } => value::shown(self, *statement, *column, location),
+            Predictor::Order {
+                pattern,
+                location,
+                statements,
+            } => order::shown(self, *pattern, location, statements),
+        }
+    }
+
+    /// Whether the hooks that fit exist and all stand in the build. One that the
+    /// optimiser removed may have been the one that matters.
+    fn hooked(&self, fits: impl Fn(&Hook) -> bool) -> bool {
+        let mut fitting = self.hooks.iter().filter(|h| fits(h)).peekable();
+        fitting.peek().is_some() && fitting.all(|h| h.placed)
+    }
+
+    /// Whether the watch can vouch for a statement without a hook.
+    fn watched(&self, statement: StatementId, location: &LocationName) -> bool {
+        !self.ambiguous.contains(&statement)
+            && self.watched.contains(&(statement, location.clone()))
+    }
+}
+
+/// Whether a hook's location can be the predictor's: the same, or one of which
+/// nothing is known statically.
+fn may_be(hooked: &Option<LocationName>, location: &LocationName) -> bool {
+    match hooked {
+        None | Some(LocationName::Unnamed) => true,
+        Some(name) => name == location || *location == LocationName::Unnamed,
+    }
+}

@@ -1,0 +1,97 @@
+//! Value predictors: did an access at this place ever see a value of this shape?
+//!
+//! Shapes rather than values: pointers differ from run to run, their being null
+//! does not. Small constants are kept as themselves, because counts, states and
+//! error codes are small.
+//!
+//! Only exact values count. An access whose value is unknown makes the other
+//! shapes at that place unobserved in the run: it may have had any of them.
+//! Statements known from watchpoints alone have no column; they use 0.
+
+use super::{Aspect, Coverage, Observations, may_be};
+use crate::diagnosis::decoded_run::DecodedRun;
+use crate::diagnosis::instruction::truncated;
+use sketch_model::{
+    EventKind, LocationName, ObservedValue, Predictor, Source, StatementId, TrackingPlan,
+    ValueShape,
+};
+
+/// Constants up to this magnitude are predictors of their own.
+const SMALL: u64 = 255;
+
+pub(super) fn observe(run: &DecodedRun, plan: &TrackingPlan, observations: &mut Observations) {
+    for event in &run.trace.events {
+        let unknown_effect = event.kind == EventKind::Call && event.source == Source::Watchpoint;
+        if !matches!(event.kind, EventKind::Read | EventKind::Write) && !unknown_effect {
+            continue;
+        }
+        let Some(statement) = event.statement() else {
+            continue;
+        };
+        let column = match event.source {
+            Source::Probe(site) => plan.site(site).map_or(0, |s| s.column),
+            Source::Watchpoint => 0,
+        };
+        let location = event.location.clone().unwrap_or(LocationName::Unnamed);
+        match event.value.filter(|v| v.exact) {
+            None => {
+                let place = (statement, column, location);
+                observations.coverage.blurred.insert(place);
+            }
+            Some(value) => {
+                for shape in shapes(value) {
+                    observations.held.insert(Predictor::Value {
+                        statement,
+                        column,
+                        location: location.clone(),
+                        shape,
+                    });
+                }
+            }
+        }
+    }
+}
+
+/// The shapes of a value, by its width. `Equals` holds the value as it is read
+/// signed or unsigned alike: its bits, sign-extended to eight bytes if negative.
+pub fn shapes(value: ObservedValue) -> Vec<ValueShape> {
+    let width = usize::from(value.size.clamp(1, 8));
+    let bits = truncated(value.value, width);
+    if bits == 0 {
+        return vec![ValueShape::Zero];
+    }
+    let signed = signed(bits, width);
+    let mut shapes = vec![ValueShape::NonZero];
+    if signed < 0 {
+        shapes.push(ValueShape::Negative);
+    }
+    if signed.unsigned_abs() <= SMALL {
+        shapes.push(ValueShape::Equals(signed as u64));
+    }
+    shapes
+}
+
+/// The value as a signed number of its width.
+pub fn signed(bits: u64, width: usize) -> i64 {
+    let unused = 64 - 8 * width.clamp(1, 8) as u32;
+    ((bits << unused) as i64) >> unused
+}
+
+pub(super) fn shown(
+    coverage: &Coverage,
+    statement: StatementId,
+    column: u32,
+    location: &LocationName,
+) -> bool {
+    let place = (statement, column, location.clone());
+    if coverage.blurred.contains(&place) {
+        return false;
+    }
+    let hooked = coverage.hooked(|h| {
+        matches!(h.aspect, Aspect::Load | Aspect::Store)
+            && h.statement == statement
+            && h.column == column
+            && may_be(&h.location, location)
+    });
+    hooked || coverage.watched(statement, location)
+}

@@ -1,0 +1,146 @@
+//! Which predictors separate failing from successful runs, best first.
+//!
+//! Within each class: by F (β = 0.5), then by the number of failing runs in which
+//! it held, then what is significant before what is not. Races produce many
+//! perfect predictors at once: whatever follows the fatal order in the same
+//! thread follows it in every failing run. Among equals the reader is best
+//! served by the one that ends at the crash, so the next criteria are: it names
+//! the failing statement; its statements are nearest to it in the slice
+//! (statements outside the slice count as farthest; a sum, so that two
+//! statements go before three). Only then the number of successful runs in which
+//! it did not hold: it varies with what each run could show, and would make the
+//! best predictor change from look to look. Last its own order, to be
+//! deterministic.
+//!
+//! Predictors of a class that held in exactly the same runs cannot be told
+//! apart by any statistic; they stand as one, under the best of them.
+//!
+//! Precision and recall are weighted by the runs' sampling probability. Fisher's
+//! test is not: how often failing or successful runs are reported shifts both
+//! columns of its table alike. It is multiplied by the number of predictors
+//! tested and of looks taken (Bonferroni): crude, and never too lenient.
+
+use super::population::{Population, Tally};
+use super::statistics::{f_half, fisher, wilson};
+use super::stop_rule::SIGNIFICANT;
+use sketch_model::{
+    Predictor, PredictorClass, RankedPredictor, Ranking, RunId, Score, Slice, StatementId,
+};
+use std::cmp::Ordering;
+use std::collections::BTreeMap;
+
+/// How near statements are to the failing one.
+#[derive(Clone, Debug, Default)]
+pub struct Nearness {
+    failing: Option<StatementId>,
+    distances: BTreeMap<StatementId, u32>,
+}
+
+impl Nearness {
+    pub fn new(failing: StatementId, distances: BTreeMap<StatementId, u32>) -> Self {
+        Nearness {
+            failing: Some(failing),
+            distances,
+        }
+    }
+
+    pub fn of_slice(slice: &Slice) -> Self {
+        let entries = slice.entries.iter();
+        Nearness {
+            failing: slice.failing().map(|e| e.statement.id),
+            distances: entries.map(|e| (e.statement.id, e.distance)).collect(),
+        }
+    }
+
+    /// Smaller is nearer: first whether the failing statement is missing.
+    fn of(&self, predictor: &Predictor) -> (bool, u64) {
+        let farthest = self
+            .distances
+            .values()
+            .max()
+            .map_or(1, |d| u64::from(*d) + 1);
+        let statements = predictor.statements();
+        let distance = |s: &StatementId| self.distances.get(s).map_or(farthest, |d| u64::from(*d));
+        let away = self.failing.is_none_or(|f| !statements.contains(&f));
+        // One for each statement, so that more statements are farther.
+        (away, statements.iter().map(|s| distance(s) + 1).sum())
+    }
+}
+
+/// Ranks the predictors that held in at least one failing run.
+pub fn rank(population: &Population, looks: u64, nearness: &Nearness) -> Ranking {
+    let predictors = population.predictors();
+    let tested = predictors.len() as u64;
+    let mut scored: Vec<RankedPredictor> = predictors
+        .into_iter()
+        .map(|predictor| (predictor, population.tally(predictor)))
+        .filter(|(_, tally)| tally.support.failing_true > 0)
+        .map(|(predictor, tally)| RankedPredictor {
+            predictor: predictor.clone(),
+            class: predictor.class(),
+            score: score(&tally, tested, looks),
+            same_runs: Vec::new(),
+        })
+        .collect();
+    scored.sort_by(|a, b| better(a, b, nearness));
+
+    let mut groups: BTreeMap<(PredictorClass, Vec<&RunId>), usize> = BTreeMap::new();
+    let mut ranked: Vec<RankedPredictor> = Vec::new();
+    for candidate in scored {
+        let runs = population.held_in(&candidate.predictor);
+        match groups.get(&(candidate.class, runs.clone())) {
+            Some(leader) => ranked[*leader].same_runs.push(candidate.predictor),
+            None => {
+                groups.insert((candidate.class, runs), ranked.len());
+                ranked.push(candidate);
+            }
+        }
+    }
+    Ranking {
+        tested,
+        looks,
+        predictors: ranked,
+    }
+}
+
+fn better(a: &RankedPredictor, b: &RankedPredictor, nearness: &Nearness) -> Ordering {
+    let (support_a, support_b) = (a.score.support, b.score.support);
+    let doubtful = |p: &RankedPredictor| p.score.corrected_p >= SIGNIFICANT;
+    a.class
+        .cmp(&b.class)
+        .then(b.score.f_measure.total_cmp(&a.score.f_measure))
+        .then(support_b.failing_true.cmp(&support_a.failing_true))
+        .then(doubtful(a).cmp(&doubtful(b)))
+        .then(nearness.of(&a.predictor).cmp(&nearness.of(&b.predictor)))
+        .then(support_b.successful_false.cmp(&support_a.successful_false))
+        .then(a.predictor.cmp(&b.predictor))
+}
+
+fn score(tally: &Tally, tested: u64, looks: u64) -> Score {
+    let support = tally.support;
+    let held = tally.failing_true.and(tally.successful_true);
+    let failed = tally.failing_true.and(tally.failing_false);
+    let share = |whole: f64| {
+        if whole > 0.0 {
+            tally.failing_true.sum / whole
+        } else {
+            0.0
+        }
+    };
+    let (precision, recall) = (share(held.sum), share(failed.sum));
+    let p = fisher(
+        support.failing_true,
+        support.failing_false,
+        support.successful_true,
+        support.successful_false,
+    );
+    Score {
+        support,
+        precision,
+        recall,
+        f_measure: f_half(precision, recall),
+        precision_interval: wilson(precision, held.effective()),
+        recall_interval: wilson(recall, failed.effective()),
+        corrected_p: (p * tested.max(1) as f64 * looks.max(1) as f64).min(1.0),
+    }
+}

@@ -1,0 +1,250 @@
+//! Which executions of the drawn run a sketch shows, and in which order.
+//!
+//! A statement leaves several events each time it runs (its loads, its call, its
+//! branch); those that follow each other in a thread without repeating one are
+//! one *execution*. For each thread and statement the last execution is shown,
+//! because the last is what led to the failure, with how often there was one.
+//! Statements of the best order predictor show the executions that realise it
+//! instead; where one execution holds two of its accesses (`n++` with another
+//! thread's access in between), it is shown as two steps.
+//!
+//! Steps are sorted by evidence (each step stands at its most telling event);
+//! where there is none, by the middle of the intervals, and the pair is marked
+//! as unordered. The failing step is last: it did not complete, so whatever else
+//! was recorded happened before its end. If the failing statement left no event,
+//! the step is added without one.
+
+use super::order::Evidence;
+use sketch_model::{EventKind, Source, StatementId, ThreadIndex};
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem::{Discriminant, discriminant};
+
+/// One step of the sketch, still in terms of events.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    pub thread: ThreadIndex,
+    pub statement: StatementId,
+    /// Events of the trace, in program order.
+    pub events: Vec<usize>,
+    /// The event that places the step in time.
+    pub anchor: Option<usize>,
+    pub times: u64,
+    /// The execution that failed.
+    pub failing: bool,
+}
+
+/// Events of one statement that belong to the same execution.
+struct Execution {
+    thread: ThreadIndex,
+    statement: StatementId,
+    events: Vec<usize>,
+}
+
+/// More columns than this nobody reads: the thread that failed and those of the
+/// pattern are drawn, then others by their number.
+const THREADS_DRAWN: usize = 8;
+
+type EventSort = (Source, Discriminant<EventKind>);
+
+/// Chooses and sorts the steps. `pattern` are the events that realise the best
+/// order predictor, in its order.
+pub fn choose(evidence: &Evidence<'_>, failing: StatementId, pattern: &[usize]) -> Vec<Step> {
+    let (executions, times) = executions(evidence);
+    let failing_thread = evidence.run.failing_thread.or_else(|| {
+        let of_failing = executions.iter().filter(|e| e.statement == failing);
+        let last = of_failing.max_by_key(|e| e.events.last().map(|e| evidence.midpoint(*e)));
+        last.map(|e| e.thread)
+    });
+    let mut last: BTreeMap<(ThreadIndex, StatementId), usize> = BTreeMap::new();
+    for (number, execution) in executions.iter().enumerate() {
+        last.insert((execution.thread, execution.statement), number);
+    }
+    let realises = |e: &Execution| e.events.iter().any(|event| pattern.contains(event));
+    let drawn = threads_drawn(evidence, failing_thread, pattern);
+    last.retain(|(thread, _), _| drawn.contains(thread));
+    let mut shown: BTreeSet<usize> = BTreeSet::new();
+    let mut realised: BTreeSet<(ThreadIndex, StatementId)> = BTreeSet::new();
+    for (number, execution) in executions.iter().enumerate() {
+        if realises(execution) {
+            shown.insert(number);
+            realised.insert((execution.thread, execution.statement));
+        }
+    }
+    let fatal = failing_thread.and_then(|t| last.get(&(t, failing)).copied());
+    let unrealised = last.iter().filter(|(key, _)| !realised.contains(key));
+    shown.extend(unrealised.map(|(_, number)| *number));
+    shown.extend(fatal);
+
+    let mut steps = Vec::new();
+    for number in shown {
+        let execution = &executions[number];
+        let key = (execution.thread, execution.statement);
+        let count = times.get(&key).copied().unwrap_or(1);
+        steps.extend(split(evidence, execution, pattern, count));
+        if fatal == Some(number)
+            && let Some(step) = steps.last_mut()
+        {
+            step.failing = true;
+        }
+    }
+    if fatal.is_none() {
+        let first = evidence.run.threads.first().map(|t| t.index);
+        steps.push(Step {
+            thread: failing_thread.or(first).unwrap_or(ThreadIndex(0)),
+            statement: failing,
+            events: Vec::new(),
+            anchor: None,
+            times: 1,
+            failing: true,
+        });
+    }
+    sorted(evidence, steps)
+}
+
+fn threads_drawn(
+    evidence: &Evidence<'_>,
+    failing: Option<ThreadIndex>,
+    pattern: &[usize],
+) -> BTreeSet<ThreadIndex> {
+    let of_pattern = pattern.iter().map(|e| evidence.event(*e).thread);
+    let mut drawn: BTreeSet<ThreadIndex> = failing.into_iter().chain(of_pattern).collect();
+    for event in &evidence.run.trace.events {
+        if drawn.len() >= THREADS_DRAWN {
+            break;
+        }
+        drawn.insert(event.thread);
+    }
+    drawn
+}
+
+/// For each step, the numbers (from 1) of the steps of other threads that no
+/// evidence orders against it.
+pub fn unordered(evidence: &Evidence<'_>, steps: &[Step]) -> Vec<Vec<u32>> {
+    let apart = |a: &Step, b: &Step| {
+        a.thread != b.thread
+            && a.anchor
+                .zip(b.anchor)
+                .is_some_and(|(x, y)| !evidence.ordered(x, y))
+    };
+    let with = |step: &Step| {
+        let numbered = (1..).zip(steps);
+        let unordered = numbered.filter(|(_, other)| apart(step, other));
+        unordered.map(|(number, _)| number).collect()
+    };
+    steps.iter().map(with).collect()
+}
+
+type Times = BTreeMap<(ThreadIndex, StatementId), u64>;
+
+fn executions(evidence: &Evidence<'_>) -> (Vec<Execution>, Times) {
+    let events = &evidence.run.trace.events;
+    let mut in_order: Vec<usize> = (0..events.len()).collect();
+    in_order.sort_by_key(|e| (events[*e].thread, events[*e].position));
+    let sort_of = |number: usize| -> EventSort {
+        (events[number].source, discriminant(&events[number].kind))
+    };
+    let mut executions: Vec<Execution> = Vec::new();
+    let mut counts: Vec<((ThreadIndex, StatementId), EventSort, u64)> = Vec::new();
+    let mut count_at: std::collections::HashMap<_, usize> = std::collections::HashMap::new();
+    for number in in_order {
+        let event = &events[number];
+        let Some(statement) = event.statement() else {
+            continue;
+        };
+        let key = (event.thread, statement);
+        let sort = sort_of(number);
+        let slot = *count_at.entry((key, sort)).or_insert_with(|| {
+            counts.push((key, sort, 0));
+            counts.len() - 1
+        });
+        counts[slot].2 += 1;
+        match executions.last_mut() {
+            Some(last)
+                if (last.thread, last.statement) == key
+                    && !last.events.iter().any(|e| sort_of(*e) == sort) =>
+            {
+                last.events.push(number);
+            }
+            _ => executions.push(Execution {
+                thread: event.thread,
+                statement,
+                events: vec![number],
+            }),
+        }
+    }
+    let mut times = Times::new();
+    for (key, _, count) in counts {
+        let most = times.entry(key).or_default();
+        *most = (*most).max(count);
+    }
+    (executions, times)
+}
+
+/// One step, or one for each access of the pattern that the execution holds.
+fn split(
+    evidence: &Evidence<'_>,
+    execution: &Execution,
+    pattern: &[usize],
+    times: u64,
+) -> Vec<Step> {
+    let mut parts: Vec<Vec<usize>> = vec![Vec::new()];
+    for event in &execution.events {
+        let new_part = pattern.contains(event)
+            && parts
+                .last()
+                .is_some_and(|part| part.iter().any(|e| pattern.contains(e)));
+        if new_part {
+            parts.push(Vec::new());
+        }
+        if let Some(part) = parts.last_mut() {
+            part.push(*event);
+        }
+    }
+    let anchor = |part: &[usize]| {
+        let access = |e: &&usize| {
+            let kind = evidence.event(**e).kind;
+            matches!(kind, EventKind::Read | EventKind::Write)
+        };
+        let of_pattern = part.iter().find(|e| pattern.contains(e));
+        let last_access = || part.iter().rev().find(access);
+        of_pattern
+            .or_else(last_access)
+            .or_else(|| part.last())
+            .copied()
+    };
+    parts
+        .into_iter()
+        .map(|part| Step {
+            thread: execution.thread,
+            statement: execution.statement,
+            anchor: anchor(&part),
+            events: part,
+            times,
+            failing: false,
+        })
+        .collect()
+}
+
+/// A topological order by evidence, failing step last. Evidence that contradicts
+/// itself (forged records) falls back to the intervals' middles.
+fn sorted(evidence: &Evidence<'_>, steps: Vec<Step>) -> Vec<Step> {
+    let before = |a: &Step, b: &Step| {
+        a.anchor
+            .zip(b.anchor)
+            .is_some_and(|(x, y)| evidence.before(x, y))
+    };
+    let time = |step: &Step| {
+        let middle = step.anchor.map_or(u64::MAX, |e| evidence.midpoint(e));
+        (middle, step.thread, step.anchor)
+    };
+    let (fatal, mut left): (Vec<Step>, Vec<Step>) = steps.into_iter().partition(|s| s.failing);
+    left.sort_by_key(time);
+    let mut result = Vec::with_capacity(left.len() + fatal.len());
+    while !left.is_empty() {
+        let free = |step: &Step| !left.iter().any(|other| before(other, step));
+        let next = left.iter().position(free).unwrap_or(0);
+        result.push(left.remove(next));
+    }
+    result.extend(fatal);
+    result
+}

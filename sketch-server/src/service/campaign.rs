@@ -1,0 +1,311 @@
+//! One diagnosis as a state machine: values in, values out, no IO.
+//!
+//! ```text
+//!  first failure ─► Preparing ─► Tracking ─┬─ enough runs, not settled ─► Preparing (σ doubled)
+//!                       ▲                  ├─ enough runs, settled ─────► Settled
+//!                       └──────────────────┘
+//!  any of them: Stopped by a developer; Failed, with the problem in words
+//! ```
+//!
+//! Why σ does not grow for ever: it is capped by the slice. At the cap a new
+//! build is worth its cost only for statements that watchpoints discovered, and
+//! only [`LAST_REBUILDS`] times; after that the campaign keeps tracking with
+//! the build it has until it settles or is stopped.
+//!
+//! Counts of one iteration start at zero: runs of different tracked builds are
+//! never pooled, because probing changes how often a program fails.
+
+use super::storage::{BuildCounts, RunRole};
+use super::symbolize::LocatedFailure;
+use crate::diagnosis::IterationResult;
+use serde::{Deserialize, Serialize};
+use sketch_model::{
+    BestPredictor, BuildId, CampaignId, CampaignState, CampaignSummary, FailureSignature,
+    StatementId, VariantRef,
+};
+
+/// σ of the first iteration.
+pub const FIRST_SIGMA: u32 = 2;
+
+/// How often discovered statements alone, with σ at the slice's length, are
+/// reason enough for another tracked build.
+pub const LAST_REBUILDS: u32 = 3;
+
+/// Everything about one diagnosis that outlives the process.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Campaign {
+    pub id: CampaignId,
+    pub build: BuildId,
+    pub program: String,
+    pub signature: FailureSignature,
+    pub title: String,
+    /// `None` if no statement could be found for the failure; such a campaign
+    /// exists only to say so.
+    pub failure: Option<LocatedFailure>,
+    pub state: CampaignState,
+    pub problem: Option<String>,
+    pub sigma: u32,
+    pub iteration: u32,
+    /// Statements in the slice; `None` until there is one.
+    pub slice_statements: Option<u32>,
+    /// Statements that watchpoints found outside the plan, in order of discovery.
+    pub discovered: Vec<StatementId>,
+    /// Rebuilds made with σ already at the slice's length.
+    pub last_rebuilds: u32,
+    /// How often the stop rule has been asked.
+    pub looks: u64,
+    /// What the build's counters said before the first failure.
+    pub runs_before: u64,
+    pub failures_before: u64,
+    /// Runs of P that failed with this signature.
+    pub untracked_failures: u64,
+    /// Runs of the current iteration.
+    pub tracked_failing: u64,
+    pub tracked_successful: u64,
+    /// Those that failed in another way: neither failing nor successful.
+    pub tracked_otherwise: u64,
+    /// Failing runs at the last look: the next one waits for a new one.
+    pub failing_at_last_look: u64,
+    pub sketch_version: u32,
+    pub best: Option<BestPredictor>,
+    /// What the stop rule has seen, oldest first; only the last is needed.
+    pub history: Vec<IterationResult>,
+}
+
+/// What the current iteration's population says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Verdict {
+    /// There are as many failing and successful runs as the statistics want.
+    pub enough: bool,
+    /// The stop rule holds.
+    pub settled: bool,
+    /// What it would add to the stop rule's history.
+    pub result: IterationResult,
+    pub best: Option<BestPredictor>,
+    /// Statements outside the plan that watchpoints found so far.
+    pub discovered: Vec<StatementId>,
+}
+
+/// What to do after a verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Keep tracking with this build.
+    Keep,
+    /// The campaign is in `Preparing` again: make the next tracked build.
+    Rebuild,
+    /// The campaign is over.
+    Settle,
+}
+
+impl Campaign {
+    /// A campaign for a failure seen for the first time. `before` are the
+    /// build's counters without that failure.
+    pub fn begin(
+        id: CampaignId,
+        build: BuildId,
+        program: String,
+        failure: LocatedFailure,
+        before: BuildCounts,
+    ) -> Campaign {
+        let named = (failure.signature(&build), failure.title());
+        Campaign {
+            failure: Some(failure),
+            ..Campaign::blank(id, build, program, named, before)
+        }
+    }
+
+    /// A campaign that says why there is no diagnosis of a failure.
+    pub fn impossible(
+        id: CampaignId,
+        build: BuildId,
+        program: String,
+        named: (FailureSignature, String),
+        before: BuildCounts,
+        problem: String,
+    ) -> Campaign {
+        Campaign {
+            state: CampaignState::Failed,
+            problem: Some(problem),
+            sigma: 0,
+            iteration: 0,
+            ..Campaign::blank(id, build, program, named, before)
+        }
+    }
+
+    fn blank(
+        id: CampaignId,
+        build: BuildId,
+        program: String,
+        (signature, title): (FailureSignature, String),
+        before: BuildCounts,
+    ) -> Campaign {
+        Campaign {
+            id,
+            build,
+            program,
+            signature,
+            title,
+            failure: None,
+            state: CampaignState::Preparing,
+            problem: None,
+            sigma: FIRST_SIGMA,
+            iteration: 1,
+            slice_statements: None,
+            discovered: Vec::new(),
+            last_rebuilds: 0,
+            looks: 0,
+            runs_before: before.runs,
+            failures_before: before.failures,
+            untracked_failures: 0,
+            tracked_failing: 0,
+            tracked_successful: 0,
+            tracked_otherwise: 0,
+            failing_at_last_look: 0,
+            sketch_version: 0,
+            best: None,
+            history: Vec::new(),
+        }
+    }
+
+    pub fn is_over(&self) -> bool {
+        match self.state {
+            CampaignState::Preparing | CampaignState::Tracking => false,
+            CampaignState::Settled | CampaignState::Stopped | CampaignState::Failed => true,
+        }
+    }
+
+    /// The tracked build that is being made or run.
+    pub fn variant(&self) -> VariantRef {
+        VariantRef {
+            campaign: self.id,
+            iteration: self.iteration,
+        }
+    }
+
+    /// What a run of one of this campaign's tracked builds counts as.
+    /// `failure` is the signature it failed with, if it failed.
+    pub fn role_of(&self, iteration: u32, failure: Option<&FailureSignature>) -> RunRole {
+        if self.state != CampaignState::Tracking || iteration != self.iteration {
+            return RunRole::Late;
+        }
+        match failure {
+            None => RunRole::Successful,
+            Some(signature) if *signature == self.signature => RunRole::Failing,
+            Some(_) => RunRole::OtherFailure,
+        }
+    }
+
+    pub fn count(&mut self, role: RunRole) {
+        match role {
+            RunRole::Failing => self.tracked_failing += 1,
+            RunRole::Successful => self.tracked_successful += 1,
+            RunRole::OtherFailure => self.tracked_otherwise += 1,
+            RunRole::Untracked | RunRole::Late | RunRole::Refused => {}
+        }
+    }
+
+    /// The slice is known.
+    pub fn sliced(&mut self, statements: u32) {
+        self.slice_statements = Some(statements);
+        self.sigma = self.sigma.min(statements.max(1));
+    }
+
+    /// The tracked build of the current iteration is ready; a σ that could hook
+    /// nothing may have been passed over.
+    pub fn built(&mut self, sigma: u32) {
+        self.sigma = sigma;
+        self.state = CampaignState::Tracking;
+    }
+
+    /// The next σ, or `None` if the slice is tracked whole.
+    pub fn wider(&self) -> Option<u32> {
+        let cap = self.slice_statements?;
+        (self.sigma < cap).then(|| self.sigma.saturating_mul(2).min(cap))
+    }
+
+    /// Whether a verdict should be sought after this run: at each failing run,
+    /// and at each successful one as long as a look is due.
+    pub fn look_is_due(&self) -> bool {
+        self.state == CampaignState::Tracking && self.tracked_failing > self.failing_at_last_look
+    }
+
+    /// Moves on as the verdict says.
+    pub fn judge(&mut self, verdict: Verdict) -> Step {
+        self.best = verdict.best;
+        if self.state != CampaignState::Tracking || !verdict.enough {
+            return Step::Keep;
+        }
+        self.looks += 1;
+        self.failing_at_last_look = self.tracked_failing;
+        let known = self.discovered.len();
+        for statement in verdict.discovered {
+            if !self.discovered.contains(&statement) {
+                self.discovered.push(statement);
+            }
+        }
+        if verdict.settled {
+            self.state = CampaignState::Settled;
+            return Step::Settle;
+        }
+        match self.wider() {
+            Some(sigma) => self.sigma = sigma,
+            None if self.discovered.len() > known && self.last_rebuilds < LAST_REBUILDS => {
+                self.last_rebuilds += 1;
+            }
+            None => {
+                // The slice is tracked whole: the next look is this rule's
+                // next iteration, as there will be no other.
+                self.history = vec![verdict.result];
+                return Step::Keep;
+            }
+        }
+        self.history = vec![verdict.result];
+        self.iteration += 1;
+        self.tracked_failing = 0;
+        self.tracked_successful = 0;
+        self.tracked_otherwise = 0;
+        self.failing_at_last_look = 0;
+        self.state = CampaignState::Preparing;
+        Step::Rebuild
+    }
+
+    /// A developer has seen enough. Nothing happens to a campaign that is over.
+    pub fn stop(&mut self) {
+        if !self.is_over() {
+            self.state = CampaignState::Stopped;
+        }
+    }
+
+    pub fn fail(&mut self, problem: String) {
+        if !self.is_over() {
+            self.state = CampaignState::Failed;
+            self.problem = Some(problem);
+        }
+    }
+
+    /// The number of the next sketch.
+    pub fn next_sketch(&mut self) -> u32 {
+        self.sketch_version += 1;
+        self.sketch_version
+    }
+
+    pub fn summary(&self, counts: BuildCounts) -> CampaignSummary {
+        CampaignSummary {
+            id: self.id,
+            build: self.build.clone(),
+            program: self.program.clone(),
+            signature: self.signature.clone(),
+            title: self.title.clone(),
+            state: self.state,
+            problem: self.problem.clone(),
+            sigma: self.sigma,
+            iteration: self.iteration,
+            runs: counts.runs.saturating_sub(self.runs_before),
+            failures: counts.failures.saturating_sub(self.failures_before),
+            tracked_failing: self.tracked_failing,
+            tracked_successful: self.tracked_successful,
+            sketch_version: (self.sketch_version > 0).then_some(self.sketch_version),
+            best: self.best.clone(),
+        }
+    }
+}

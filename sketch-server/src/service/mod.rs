@@ -1,0 +1,36 @@
+//! What surrounds the pure diagnosis: storage, campaigns, jobs, HTTP.
+//!
+//! ```text
+//!  agents ─► api ─► storage ◄─ engine ─► desk ─► diagnose (pure half)
+//!                                │
+//!                                └─► worker ─► workshop (slicer, instrumenter)
+//! ```
+//!
+//! Requests only add runs to the storage and read from it; one engine thread
+//! turns runs into campaigns, and jobs beside it make tracked builds.
+
+mod api;
+mod assignment;
+mod campaign;
+mod code_map;
+mod desk;
+mod diagnose;
+mod engine;
+mod http_error;
+mod llvm_workshop;
+mod pages;
+mod serve;
+mod signing;
+pub mod storage;
+mod symbolize;
+mod symbols;
+mod worker;
+pub mod workshop;
+
+pub use assignment::UNTRACKED_SHARE;
+pub use campaign::{Campaign, FIRST_SIGMA, Step, Verdict};
+pub use code_map::{BinaryCode, StatementTable};
+pub use engine::EngineHandle;
+pub use serve::{ServerConfig, ServerError, serve, serve_with};
+pub use symbolize::LocatedFailure;
+pub use symbols::{CodeFrame, Symbols, SymbolsError};

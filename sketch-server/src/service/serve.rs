@@ -1,0 +1,109 @@
+//! Starting and stopping the whole server.
+
+use super::api::{Service, router};
+use super::assignment::Assigner;
+use super::engine;
+use super::llvm_workshop::LlvmWorkshop;
+use super::signing::{self, KeyError};
+use super::storage::{Blobs, SqliteStorage, Storage, StorageError};
+use super::worker::Tools;
+use super::workshop::Workshop;
+use std::collections::HashSet;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use tokio::net::TcpListener;
+
+/// Where a server keeps its things and where it listens.
+#[derive(Clone, Debug)]
+pub struct ServerConfig {
+    /// The database, the blobs and the signing key.
+    pub data: PathBuf,
+    /// The build store that `failsketch register` fills.
+    pub store: PathBuf,
+    pub listen: SocketAddr,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub enum ServerError {
+    #[error("cannot use the data folder {path}: {source}; choose one that can be written to")]
+    DataFolder { path: PathBuf, source: io::Error },
+    #[error(
+        "cannot listen on {address}: {source}; choose another address, or port 0 for any free one"
+    )]
+    Listen {
+        address: SocketAddr,
+        source: io::Error,
+    },
+    #[error("the server stopped listening: {0}")]
+    Serving(io::Error),
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    #[error(transparent)]
+    Key(#[from] KeyError),
+}
+
+/// Runs the server until `shutdown` completes. `ready` hears the address that
+/// it listens on, once it does.
+pub async fn serve(
+    config: ServerConfig,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+    ready: impl FnOnce(SocketAddr),
+) -> Result<(), ServerError> {
+    let workshop = Arc::new(LlvmWorkshop::open(&config.store));
+    serve_with(config, workshop, shutdown, |address, _| ready(address)).await
+}
+
+/// As [`serve`], with a workshop of the caller's choice. `ready` also gets the
+/// engine, so that a test can wait until it is quiet.
+pub async fn serve_with(
+    config: ServerConfig,
+    workshop: Arc<dyn Workshop>,
+    shutdown: impl Future<Output = ()> + Send + 'static,
+    ready: impl FnOnce(SocketAddr, engine::EngineHandle),
+) -> Result<(), ServerError> {
+    std::fs::create_dir_all(&config.data).map_err(|source| ServerError::DataFolder {
+        path: config.data.clone(),
+        source,
+    })?;
+    let signing = signing::load_or_make(&config.data)?;
+    let blobs = Arc::new(Blobs::open(&config.data.join("blobs"))?);
+    let database = Arc::new(SqliteStorage::open(&config.data.join("failsketch.sqlite")).await?);
+    let storage: Arc<dyn Storage> = Arc::clone(&database) as Arc<dyn Storage>;
+    let unreachable = |source| ServerError::Listen {
+        address: config.listen,
+        source,
+    };
+    let listener = TcpListener::bind(config.listen)
+        .await
+        .map_err(unreachable)?;
+    let address = listener.local_addr().map_err(unreachable)?;
+    let tools = Tools {
+        workshop: Arc::clone(&workshop),
+        blobs: Arc::clone(&blobs),
+        key: Arc::new(signing.secret),
+    };
+    let (engine, thread) = engine::start(Arc::clone(&storage), tools).await?;
+    let service = Arc::new(Service {
+        storage,
+        blobs,
+        workshop,
+        engine: engine.clone(),
+        assigner: Assigner::default(),
+        public_key: signing.public,
+        registered: Mutex::new(HashSet::new()),
+    });
+    ready(address, engine.clone());
+    tracing::info!(%address, "listening");
+    let served = axum::serve(listener, router(service))
+        .with_graceful_shutdown(shutdown)
+        .await;
+    engine.shut_down();
+    if let Err(error) = thread.await {
+        tracing::error!(%error, "the engine ended with a defect");
+    }
+    database.close().await;
+    served.map_err(ServerError::Serving)
+}

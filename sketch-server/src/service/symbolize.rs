@@ -1,0 +1,160 @@
+//! From a failure's addresses to statements, and from those to its signature.
+//!
+//! The agent knows addresses only. Each frame in the program's own module is
+//! expanded into the functions inlined there, and each of those is looked up
+//! among the statements of the build. Frames elsewhere (libc's `abort`, the
+//! runtime's hooks) are passed over: the failing statement is the innermost one
+//! that the program's authors wrote.
+//!
+//! A signature is readable text, made from statements and never from addresses,
+//! so that P and each tracked build of it give the same one.
+
+use super::symbols::{CodeFrame, Symbols};
+use serde::{Deserialize, Serialize};
+use sketch_model::{BuildId, FailureKind, FailureReport, FailureSignature, StackFrame, Statement};
+use std::collections::HashSet;
+
+/// Frames of a stack that make a signature. Deeper ones say how the program
+/// got to its main loop, not which failure it is.
+const SIGNATURE_FRAMES: usize = 12;
+
+/// A failure in terms of statements.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LocatedFailure {
+    pub kind: FailureKind,
+    pub failing: Statement,
+    /// The statements that called it, innermost first.
+    pub callers: Vec<Statement>,
+}
+
+impl LocatedFailure {
+    pub fn signature(&self, build: &BuildId) -> FailureSignature {
+        let mut frames: Vec<String> = Vec::new();
+        for statement in std::iter::once(&self.failing).chain(&self.callers) {
+            let frame = described(statement);
+            // Recursion of another depth is not another failure.
+            if frames.last() != Some(&frame) {
+                frames.push(frame);
+            }
+        }
+        frames.truncate(SIGNATURE_FRAMES);
+        FailureSignature(format!("{build} {} {}", self.kind, frames.join(" < ")))
+    }
+
+    /// "SIGSEGV in consumer (pbzip2.c:120)"
+    pub fn title(&self) -> String {
+        format!("{} in {}", self.kind, described(&self.failing))
+    }
+
+    /// The stack, innermost first, as "function (file:line)".
+    pub fn stack(&self) -> Vec<String> {
+        std::iter::once(&self.failing)
+            .chain(&self.callers)
+            .map(described)
+            .collect()
+    }
+}
+
+fn described(statement: &Statement) -> String {
+    format!("{} ({})", statement.function, statement.location)
+}
+
+/// Finds the statements of a failure, or `None` if no frame of the failing
+/// thread lies in code of the program that has statements.
+pub fn locate(
+    report: &FailureReport,
+    build: &BuildId,
+    symbols: &Symbols,
+    statement_of: impl Fn(&CodeFrame) -> Option<Statement>,
+) -> Option<LocatedFailure> {
+    let own = own_modules(report, build, symbols);
+    let mut statements = report
+        .threads
+        .first()?
+        .frames
+        .iter()
+        .filter(|frame: &&StackFrame| own.contains(frame.module.as_str()))
+        .flat_map(|frame| symbols.frames(frame.lookup))
+        .filter_map(|frame| statement_of(&frame));
+    Some(LocatedFailure {
+        kind: report.kind.clone(),
+        failing: statements.next()?,
+        callers: statements.collect(),
+    })
+}
+
+/// The paths under which the program itself was mapped: by build-id, P's or
+/// that of the binary the symbols come from. Where no mapping carries one, the
+/// first: the kernel maps the executable before anything else.
+fn own_modules<'a>(
+    report: &'a FailureReport,
+    build: &BuildId,
+    symbols: &Symbols,
+) -> HashSet<&'a str> {
+    let ours = |id: &BuildId| id == build || Some(id.0.as_str()) == symbols.build_id();
+    let by_id: HashSet<&str> = report
+        .mappings
+        .iter()
+        .filter(|m| m.build_id.as_ref().is_some_and(ours))
+        .map(|m| m.path.as_str())
+        .collect();
+    if by_id.is_empty() {
+        let first = report.mappings.iter().min_by_key(|m| m.start);
+        return first.map(|m| m.path.as_str()).into_iter().collect();
+    }
+    by_id
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sketch_model::{SourceLocation, StatementId};
+
+    fn statement(function: &str, line: u32) -> Statement {
+        Statement {
+            id: StatementId(line),
+            function: function.into(),
+            location: SourceLocation {
+                file: "/src/pbzip2.c".into(),
+                line,
+            },
+            text: String::new(),
+        }
+    }
+
+    fn failure(callers: Vec<Statement>) -> LocatedFailure {
+        LocatedFailure {
+            kind: FailureKind::Signal {
+                number: 11,
+                name: "SIGSEGV".into(),
+            },
+            failing: statement("consumer", 120),
+            callers,
+        }
+    }
+
+    #[test]
+    fn a_signature_reads_from_the_failing_statement_outward() {
+        let located = failure(vec![statement("start", 40)]);
+        assert_eq!(
+            located.signature(&BuildId("ab12".into())).0,
+            "ab12 SIGSEGV consumer (pbzip2.c:120) < start (pbzip2.c:40)"
+        );
+        assert_eq!(located.title(), "SIGSEGV in consumer (pbzip2.c:120)");
+    }
+
+    #[test]
+    fn recursion_of_another_depth_is_the_same_failure() {
+        let build = BuildId("ab12".into());
+        let shallow = failure(vec![statement("walk", 7), statement("main", 9)]);
+        let deep = failure(vec![
+            statement("walk", 7),
+            statement("walk", 7),
+            statement("walk", 7),
+            statement("main", 9),
+        ]);
+        assert_eq!(shallow.signature(&build), deep.signature(&build));
+        let elsewhere = failure(vec![statement("walk", 8), statement("main", 9)]);
+        assert_ne!(shallow.signature(&build), elsewhere.signature(&build));
+    }
+}

@@ -1,0 +1,134 @@
+//! The job that prepares an iteration: slice if there is none, plan, build, sign.
+//!
+//! Runs on a blocking thread, takes values and reports values; the engine alone
+//! changes campaigns. Nothing of a job is stored before it reports except blobs,
+//! which are named by content: a job that dies with its server is simply run
+//! again.
+
+use super::campaign::Campaign;
+use super::storage::{Blobs, IterationRecord};
+use super::workshop::{Workshop, WorkshopError};
+use code_patch::SecretKey;
+use sketch_model::{CampaignId, Slice};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::{Duration, SystemTime};
+
+/// How long agents may apply a patch. A campaign that takes longer than this
+/// for one iteration is not going anywhere.
+const PATCH_LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// What a job needs; shared by all jobs of a server.
+#[derive(Clone)]
+pub struct Tools {
+    pub workshop: Arc<dyn Workshop>,
+    pub blobs: Arc<Blobs>,
+    pub key: Arc<SecretKey>,
+}
+
+/// One iteration to prepare.
+pub struct Job {
+    pub campaign: Campaign,
+    /// The slice, if an earlier iteration made it.
+    pub slice: Option<Slice>,
+    pub patch_version: u64,
+}
+
+/// What a job tells the engine, in this order.
+pub enum JobReport {
+    Sliced(CampaignId, Slice),
+    /// The tracked build, and the σ it was made with.
+    Built(Box<IterationRecord>, u32),
+    Failed(CampaignId, String),
+}
+
+/// Does a job, telling each step through `report`.
+pub fn run(job: Job, tools: &Tools, report: impl Fn(JobReport)) {
+    let id = job.campaign.id;
+    let done = catch_unwind(AssertUnwindSafe(|| prepare(job, tools, &report)));
+    match done {
+        Ok(Ok((iteration, sigma))) => report(JobReport::Built(Box::new(iteration), sigma)),
+        Ok(Err(problem)) => report(JobReport::Failed(id, problem)),
+        Err(_) => report(JobReport::Failed(
+            id,
+            "preparing the tracked build came upon a defect of this server; its log says where"
+                .into(),
+        )),
+    }
+}
+
+fn prepare(
+    job: Job,
+    tools: &Tools,
+    report: &impl Fn(JobReport),
+) -> Result<(IterationRecord, u32), String> {
+    let mut campaign = job.campaign;
+    let Some(failure) = &campaign.failure else {
+        return Err("no statement of the program is known to have failed".into());
+    };
+    let slice = match job.slice {
+        Some(slice) => slice,
+        None => {
+            let slice = tools
+                .workshop
+                .slice(&campaign.build, failure)
+                .map_err(words)?;
+            report(JobReport::Sliced(campaign.id, slice.clone()));
+            slice
+        }
+    };
+    campaign.sliced(slice.entries.len() as u32);
+    let (plan, tracked) = loop {
+        let plan = tools
+            .workshop
+            .plan(
+                &campaign.build,
+                &slice,
+                campaign.sigma,
+                &campaign.discovered,
+            )
+            .map_err(words)?;
+        match tools.workshop.track(&campaign.build, &plan) {
+            Ok(tracked) => break (plan, tracked),
+            Err(WorkshopError::NothingToHook) => {}
+            Err(error) => return Err(words(error)),
+        }
+        // A build that records nothing teaches nothing: widen at once.
+        campaign.sigma = campaign.wider().ok_or(
+            "nothing that led to the failure can be recorded: the optimiser left no access, \
+             branch or call of the slice to hook",
+        )?;
+    };
+    let base = tools.workshop.deployed(&campaign.build).map_err(words)?;
+    let patch = code_patch::make(
+        &base,
+        &tracked.deployed,
+        campaign.build.clone(),
+        campaign.variant(),
+        job.patch_version,
+        expiry(),
+        &tools.key,
+    )
+    .map_err(|e| e.to_string())?;
+    let iteration = IterationRecord {
+        variant: campaign.variant(),
+        plan,
+        placement: tracked.placement,
+        patch_version: job.patch_version,
+        patch: tools.blobs.put(&patch).map_err(|e| e.to_string())?,
+        full: tools.blobs.put(&tracked.full).map_err(|e| e.to_string())?,
+    };
+    Ok((iteration, campaign.sigma))
+}
+
+fn words(error: WorkshopError) -> String {
+    error.to_string()
+}
+
+fn expiry() -> u64 {
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default()
+        .saturating_add(PATCH_LIFE)
+        .as_secs()
+}

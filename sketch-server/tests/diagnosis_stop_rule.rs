@@ -1,0 +1,103 @@
+//! When a diagnosis may end.
+
+mod diagnosis_support;
+
+use diagnosis_support::*;
+use sketch_model::{OrderPattern, Predictor, RankedPredictor, Score, Support};
+use sketch_server::diagnosis::statistics::fisher;
+use sketch_server::diagnosis::{IterationResult, Wanted, settled, wanted};
+
+fn ranked(predictor: Predictor, f_measure: f64, corrected_p: f64) -> RankedPredictor {
+    RankedPredictor {
+        class: predictor.class(),
+        predictor,
+        score: Score {
+            support: Support::default(),
+            precision: f_measure,
+            recall: f_measure,
+            f_measure,
+            precision_interval: (0.0, 1.0),
+            recall_interval: (0.0, 1.0),
+            corrected_p,
+        },
+        same_runs: Vec::new(),
+    }
+}
+
+fn result(best: Vec<RankedPredictor>) -> IterationResult {
+    IterationResult { iteration: 1, best }
+}
+
+fn cause() -> Predictor {
+    order(OrderPattern::Wr, &[1, 2])
+}
+
+fn consequence() -> Predictor {
+    order(OrderPattern::Wr, &[1, 3])
+}
+
+#[test]
+fn it_ends_when_the_best_stays_best() {
+    let good = || result(vec![ranked(cause(), 1.0, 0.001)]);
+    assert!(settled(&[good(), good()]));
+    assert!(!settled(&[good()]), "one iteration proves nothing");
+    assert!(!settled(&[]));
+    let empty = || result(vec![]);
+    assert!(!settled(&[empty(), empty()]));
+    assert!(!settled(&[empty(), good()]));
+    assert!(settled(&[empty(), good(), good()]));
+}
+
+#[test]
+fn it_goes_on_while_the_best_changes_or_is_weak() {
+    let other = result(vec![ranked(consequence(), 1.0, 0.001)]);
+    let good = result(vec![ranked(cause(), 1.0, 0.001)]);
+    assert!(!settled(&[other, good.clone()]), "another was best before");
+    let weak = result(vec![ranked(cause(), 0.79, 0.001)]);
+    assert!(!settled(&[good.clone(), weak]), "F too low");
+    let doubtful = result(vec![ranked(cause(), 1.0, 0.01)]);
+    assert!(!settled(&[good, doubtful]), "not significant");
+}
+
+#[test]
+fn predictors_of_the_same_runs_count_as_the_same() {
+    let mut grouped = ranked(consequence(), 1.0, 0.001);
+    grouped.same_runs.push(cause());
+    let good = result(vec![ranked(cause(), 1.0, 0.001)]);
+    assert!(settled(&[result(vec![grouped.clone()]), good.clone()]));
+    assert!(settled(&[good, result(vec![grouped])]));
+}
+
+#[test]
+fn the_best_of_all_classes_decides_and_an_order_wins_a_tie() {
+    let by_branch = |f| ranked(branch(1, 0), f, 0.001);
+    // The branch is better and new: not settled, although the order stayed.
+    let before = result(vec![ranked(cause(), 0.9, 0.001)]);
+    let after = result(vec![ranked(cause(), 0.9, 0.001), by_branch(0.95)]);
+    assert!(!settled(&[before.clone(), after]));
+    let tie = result(vec![by_branch(0.9), ranked(cause(), 0.9, 0.001)]);
+    assert_eq!(tie.overall().map(|p| &p.predictor), Some(&cause()));
+    assert!(settled(&[before, tie]));
+}
+
+#[test]
+fn enough_successful_runs_are_asked_for_and_not_many_more() {
+    assert_eq!(
+        wanted(0, 0),
+        Wanted {
+            failing: 3,
+            successful: 20
+        }
+    );
+    assert_eq!(wanted(10, 1).successful, 20);
+    for (tested, looks) in [(100, 1), (100, 5), (5_000, 3), (1_000_000, 10)] {
+        let Wanted {
+            failing,
+            successful,
+        } = wanted(tested, looks);
+        let corrected = |s| fisher(failing, 0, 0, s) * (tested * looks) as f64;
+        assert!(corrected(successful) < 0.01, "{tested} × {looks}");
+        assert!(corrected(successful - 1) >= 0.01, "{tested} × {looks}");
+    }
+    assert_eq!(wanted(u64::MAX, u64::MAX).successful, 1_000_000);
+}

@@ -1,0 +1,144 @@
+//! A server on a free port of 127.0.0.1 with the workshop double, and a client.
+
+#![allow(dead_code)] // Each test file uses its own part.
+
+pub mod double;
+pub mod records;
+
+use double::Double;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use sketch_model::{CampaignSummary, FailureSketch, RunRecord};
+use sketch_server::service::{EngineHandle, ServerConfig, ServerError, serve_with};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::Arc;
+use tokio::runtime::Runtime;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+pub struct Server {
+    runtime: Runtime,
+    address: SocketAddr,
+    engine: EngineHandle,
+    shutdown: oneshot::Sender<()>,
+    served: JoinHandle<Result<(), ServerError>>,
+    client: ureq::Agent,
+}
+
+/// What the server said.
+pub struct Reply {
+    pub status: u16,
+    pub headers: Vec<(String, String)>,
+    pub body: Vec<u8>,
+}
+
+impl Reply {
+    pub fn json<T: DeserializeOwned>(&self) -> T {
+        assert_eq!(self.status, 200, "{}", self.text());
+        serde_json::from_slice(&self.body).unwrap()
+    }
+
+    pub fn text(&self) -> String {
+        String::from_utf8_lossy(&self.body).into_owned()
+    }
+
+    /// The sentence of a refusal.
+    pub fn error(&self) -> String {
+        let body: serde_json::Value = serde_json::from_slice(&self.body).unwrap();
+        body["error"].as_str().unwrap().to_owned()
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        let found = self.headers.iter().find(|(n, _)| n == name);
+        found.map(|(_, value)| value.as_str())
+    }
+}
+
+impl Server {
+    pub fn start(data: &Path, double: Double) -> Server {
+        let runtime = Runtime::new().unwrap();
+        let (shutdown, stopped) = oneshot::channel::<()>();
+        let (ready, address) = std::sync::mpsc::channel();
+        let config = ServerConfig {
+            data: data.to_owned(),
+            store: data.join("no-store"),
+            listen: "127.0.0.1:0".parse().unwrap(),
+        };
+        let served = runtime.spawn(serve_with(
+            config,
+            Arc::new(double),
+            async move {
+                let _ = stopped.await;
+            },
+            move |address, engine| ready.send((address, engine)).unwrap(),
+        ));
+        let (address, engine) = address.recv().expect("the server starts");
+        let client = ureq::Agent::config_builder()
+            .http_status_as_error(false)
+            .build()
+            .into();
+        Server {
+            runtime,
+            address,
+            engine,
+            shutdown,
+            served,
+            client,
+        }
+    }
+
+    /// Stops the server as Ctrl-C does.
+    pub fn stop(self) {
+        drop(self.client);
+        self.shutdown.send(()).unwrap();
+        self.runtime.block_on(self.served).unwrap().unwrap();
+    }
+
+    /// Waits until all accepted runs are understood and all builds made.
+    pub fn quiet(&self) {
+        self.runtime.block_on(self.engine.quiet()).unwrap();
+    }
+
+    pub fn get(&self, path: &str) -> Reply {
+        let url = format!("http://{}{path}", self.address);
+        reply(self.client.get(url).call().unwrap())
+    }
+
+    pub fn post(&self, path: &str, body: &[u8]) -> Reply {
+        let url = format!("http://{}{path}", self.address);
+        reply(self.client.post(url).send(body).unwrap())
+    }
+
+    pub fn post_json(&self, path: &str, body: &impl Serialize) -> Reply {
+        self.post(path, &serde_json::to_vec(body).unwrap())
+    }
+
+    /// Uploads a run and waits until the server has understood it.
+    pub fn upload(&self, record: &RunRecord) {
+        let reply = self.post_json("/api/v1/runs", record);
+        assert_eq!(reply.status, 202, "{}", reply.text());
+        assert_eq!(reply.text(), r#"{"accepted":true}"#);
+        self.quiet();
+    }
+
+    pub fn campaign(&self, id: u64) -> CampaignSummary {
+        self.get(&format!("/api/v1/campaigns/{id}")).json()
+    }
+
+    pub fn sketch(&self, id: u64) -> FailureSketch {
+        self.get(&format!("/api/v1/campaigns/{id}/sketch")).json()
+    }
+}
+
+fn reply(mut response: ureq::http::Response<ureq::Body>) -> Reply {
+    let headers = response.headers().iter();
+    let headers = headers
+        .map(|(n, v)| (n.to_string(), v.to_str().unwrap().to_owned()))
+        .collect();
+    Reply {
+        status: response.status().as_u16(),
+        headers,
+        body: response.body_mut().read_to_vec().unwrap(),
+    }
+}
