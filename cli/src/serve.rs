@@ -27,7 +27,9 @@ pub fn run(arguments: Arguments) -> Result<()> {
             arguments.listen
         );
     }
-    let store = crate::open_store(arguments.store.as_ref())?.root().to_owned();
+    let store = crate::open_store(arguments.store.as_ref())?
+        .root()
+        .to_owned();
     let data = match arguments.data {
         Some(data) => data,
         // Beside the build store: one folder holds all that a server knows.

@@ -145,5 +145,8 @@ fn get(server: &str, path: &str) -> Result<String> {
     let said = serde_json::from_str::<serde_json::Value>(&body)
         .ok()
         .and_then(|v| v["error"].as_str().map(str::to_owned));
-    bail!("{}", said.unwrap_or_else(|| format!("{url} answered {}", response.status())))
+    bail!(
+        "{}",
+        said.unwrap_or_else(|| format!("{url} answered {}", response.status()))
+    )
 }

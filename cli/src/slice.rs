@@ -55,7 +55,10 @@ fn find(store: &BuildStore, beginning: &str) -> Result<RegisteredBuild> {
     match ids.as_slice() {
         [id] => Ok(store.load(id)?),
         [] => bail!("no registered build begins with {beginning}; `failsketch builds` lists them"),
-        _ => bail!("{} registered builds begin with {beginning}; write more of it", ids.len()),
+        _ => bail!(
+            "{} registered builds begin with {beginning}; write more of it",
+            ids.len()
+        ),
     }
 }
 

@@ -6,7 +6,9 @@ use build_store::StoreError;
 pub enum InstrumentError {
     #[error("none of the plan's {sites} hooks has a place in the optimised program")]
     NothingToHook { sites: usize },
-    #[error("the optimised bitcode of {module} cannot be read: {reason}; register the program again")]
+    #[error(
+        "the optimised bitcode of {module} cannot be read: {reason}; register the program again"
+    )]
     Bitcode { module: String, reason: String },
     #[error("hooks for {module} could not be inserted: {reason}")]
     Insert { module: String, reason: String },

@@ -70,14 +70,23 @@ impl<'ctx> Hooks<'ctx> {
                 "__failsketch_access",
                 void.fn_type(&[narrow, narrow, wide, wide, wide, wide], false),
             ),
-            branch: declare("__failsketch_branch", void.fn_type(&[narrow, narrow], false)),
+            branch: declare(
+                "__failsketch_branch",
+                void.fn_type(&[narrow, narrow], false),
+            ),
             call: declare("__failsketch_call", void.fn_type(&[narrow], false)),
-            sync_begin: declare("__failsketch_sync_begin", void.fn_type(&[narrow, wide], false)),
+            sync_begin: declare(
+                "__failsketch_sync_begin",
+                void.fn_type(&[narrow, wide], false),
+            ),
             sync_end: declare(
                 "__failsketch_sync_end",
                 void.fn_type(&[narrow, wide, wide, wide], false),
             ),
-            arm: declare("__failsketch_arm", void.fn_type(&[narrow, wide, narrow], false)),
+            arm: declare(
+                "__failsketch_arm",
+                void.fn_type(&[narrow, wide, narrow], false),
+            ),
         }
     }
 
@@ -177,7 +186,10 @@ impl<'ctx> Hooks<'ctx> {
         self.builder
             .build_call(self.sync_begin, &[site.into(), object.into()], "")?;
         // A call that ends its block (an `invoke`) has no place behind it.
-        let Some(next) = call.get_next_instruction().filter(|_| !call.is_terminator()) else {
+        let Some(next) = call
+            .get_next_instruction()
+            .filter(|_| !call.is_terminator())
+        else {
             return Ok(());
         };
         let before = self.read_clock(READ_CLOCK_BEFORE)?;
@@ -226,10 +238,10 @@ impl<'ctx> Hooks<'ctx> {
         let call = self
             .builder
             .build_indirect_call(ty, read, &[], "failsketch.clock")?;
-        Ok(call
-            .try_as_basic_value()
-            .basic()
-            .map_or_else(|| self.context.i64_type().const_zero(), |v| v.into_int_value()))
+        Ok(call.try_as_basic_value().basic().map_or_else(
+            || self.context.i64_type().const_zero(),
+            |v| v.into_int_value(),
+        ))
     }
 
     /// A scalar of at most eight bytes as an integer; anything larger as zero,

@@ -12,9 +12,7 @@ use inkwell::builder::BuilderError;
 use inkwell::context::{AsContextRef, Context};
 use inkwell::module::Module;
 use inkwell::targets::TargetData;
-use inkwell::values::{
-    AsValueRef, BasicValueEnum, InstructionOpcode, InstructionValue, Operand,
-};
+use inkwell::values::{AsValueRef, BasicValueEnum, InstructionOpcode, InstructionValue, Operand};
 use sketch_model::{Placement, PointKind, Site, StatementId, TrackingPlan};
 use std::collections::{HashMap, HashSet};
 

@@ -19,12 +19,22 @@ pub struct TrackedBuild {
 }
 
 /// Makes the tracked build of `plan`.
-pub fn track(build: &RegisteredBuild, plan: &TrackingPlan) -> Result<TrackedBuild, InstrumentError> {
+pub fn track(
+    build: &RegisteredBuild,
+    plan: &TrackingPlan,
+) -> Result<TrackedBuild, InstrumentError> {
     let folder = tempfile::tempdir().map_err(io("making a folder for the tracked build"))?;
     let mut placement = Placement::default();
     let mut objects = Vec::new();
     for (number, module) in build.manifest().modules.iter().enumerate() {
-        objects.push(lower(build, plan, number, module, folder.path(), &mut placement)?);
+        objects.push(lower(
+            build,
+            plan,
+            number,
+            module,
+            folder.path(),
+            &mut placement,
+        )?);
     }
     if placement.places.iter().all(|places| *places == 0) {
         return Err(InstrumentError::NothingToHook {

@@ -76,7 +76,11 @@ fn parse<'c>(context: &'c Context, bitcode: &[u8]) -> Module<'c> {
 }
 
 fn printed(module: &Module<'_>, function: &str) -> String {
-    module.get_function(function).unwrap().print_to_string().to_string()
+    module
+        .get_function(function)
+        .unwrap()
+        .print_to_string()
+        .to_string()
 }
 
 #[test]
@@ -102,12 +106,18 @@ fn every_kind_of_site_finds_its_instruction() {
             .map(|site| placement.places[site.id.0 as usize])
             .sum::<u32>()
     };
-    assert!(placed(FAILING_LINE, PointKind::Load) >= 1, "the load of q->mut");
+    assert!(
+        placed(FAILING_LINE, PointKind::Load) >= 1,
+        "the load of q->mut"
+    );
     assert!(
         placed(FAILING_LINE, PointKind::Sync(SyncOp::MutexUnlock)) >= 1,
         "the unlock"
     );
-    assert!(placed(6, PointKind::Store) >= 1, "the inlined store of NULL");
+    assert!(
+        placed(6, PointKind::Store) >= 1,
+        "the inlined store of NULL"
+    );
     let text = module.print_to_string().to_string();
     for hook in ["access", "sync_begin", "sync_end", "arm"] {
         let call = format!("call void @__failsketch_{hook}(");
@@ -139,5 +149,10 @@ fn a_site_that_was_optimised_away_is_counted_as_nowhere() {
     let mut placement = Placement::default();
     assert!(!instrumenter::place(&context, &module, &plan, &mut placement).unwrap());
     assert_eq!(placement.places, vec![0; plan.sites.len()]);
-    assert!(!module.print_to_string().to_string().contains("__failsketch"));
+    assert!(
+        !module
+            .print_to_string()
+            .to_string()
+            .contains("__failsketch")
+    );
 }

@@ -151,7 +151,8 @@ fn the_order_of_store_and_read_is_found_and_drawn() {
          successful runs."
     );
     let roles: Vec<&str> = sketch.threads.iter().map(|t| t.role.as_str()).collect();
-    assert_eq!(roles, ["main", "consumer", "consumer #2"]);
+    // The other consumer ran nothing of the slice that these two did not.
+    assert_eq!(roles, ["main", "consumer"]);
 
     let [arrow] = sketch.arrows.as_slice() else {
         panic!("one arrow: {:?}", sketch.arrows);
@@ -416,10 +417,10 @@ fn of_many_threads_the_failing_one_and_those_of_the_pattern_are_drawn() {
         &provenance(4, 1, 1),
     );
     let drawn: Vec<u32> = sketch.threads.iter().map(|t| t.index.0).collect();
-    assert_eq!(drawn, [0, 1, 2, 3, 4, 5, 18, 19]);
+    assert_eq!(drawn, [18, 19]);
     assert_eq!(
         sketch.gaps,
-        ["12 further threads of the drawn run are not shown"]
+        ["threads of the drawn run that add nothing to the sketch and are not drawn: 18"]
     );
     assert_eq!(sketch.arrows.len(), 1);
 }

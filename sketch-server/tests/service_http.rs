@@ -299,7 +299,7 @@ fn another_failure_of_the_tracked_build_is_its_own_campaign() {
     let second = server.campaign(2);
     assert_eq!(second.title, "SIGSEGV in main (pbzip2.c:205)");
     assert_eq!(second.state, CampaignState::Tracking);
-    // Agents keep to the oldest campaign until it is over.
+    // P has shown the first failure once and the second never.
     assert_eq!(assignment(&server).variant, Some(variant(1, 1)));
     assert_eq!(server.post("/api/v1/campaigns/1/stop", b"").status, 200);
     assert_eq!(assignment(&server).variant, Some(variant(2, 1)));

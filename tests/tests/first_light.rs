@@ -43,14 +43,20 @@ fn the_demo_explains_the_failure() {
     let score = &predictor["score"];
     assert!(score["f_measure"].as_f64().unwrap() >= 0.8, "{score}");
     assert!(score["corrected_p"].as_f64().unwrap() < 0.01, "{score}");
-    assert!(score["support"]["failing_true"].as_u64().unwrap() >= 2, "{score}");
+    assert!(
+        score["support"]["failing_true"].as_u64().unwrap() >= 2,
+        "{score}"
+    );
 
     let text = fs::read_to_string(folder.path().join("demo/sketch.txt")).unwrap();
     for shown in ["main", "consumer", "q->mut = NULL;", read, "NULL"] {
         assert!(text.contains(shown), "the text lacks {shown:?}:\n{text}");
     }
     let page = fs::read_to_string(folder.path().join("demo/sketch.html")).unwrap();
-    assert!(page.contains("q-&gt;mut = NULL;"), "the page shows the store");
+    assert!(
+        page.contains("q-&gt;mut = NULL;"),
+        "the page shows the store"
+    );
 }
 
 #[test]
@@ -61,5 +67,8 @@ fn an_unknown_bug_is_a_clear_refusal() {
         .unwrap();
     assert_eq!(demo.status.code(), Some(1));
     let complained = String::from_utf8_lossy(&demo.stderr);
-    assert!(complained.contains("there is no bug \"heisenbug\""), "{complained}");
+    assert!(
+        complained.contains("there is no bug \"heisenbug\""),
+        "{complained}"
+    );
 }

@@ -104,22 +104,44 @@ fn actual() -> BTreeMap<String, BTreeSet<String>> {
 #[test]
 fn dependencies_point_the_way_the_architecture_says() {
     let (allowed, actual) = (allowed(), actual());
-    let unknown: Vec<_> = actual.keys().filter(|f| !allowed.contains_key(*f)).collect();
-    assert!(unknown.is_empty(), "not in ARCHITECTURE.md's map: {unknown:?}");
+    let unknown: Vec<_> = actual
+        .keys()
+        .filter(|f| !allowed.contains_key(*f))
+        .collect();
+    assert!(
+        unknown.is_empty(),
+        "not in ARCHITECTURE.md's map: {unknown:?}"
+    );
     for (folder, dependencies) in &actual {
         let extra: Vec<_> = dependencies.difference(&allowed[folder]).collect();
-        assert!(extra.is_empty(), "{folder} depends on {extra:?}, which the map does not allow");
+        assert!(
+            extra.is_empty(),
+            "{folder} depends on {extra:?}, which the map does not allow"
+        );
     }
 }
 
 #[test]
 fn the_agent_links_neither_llvm_nor_libipt() {
     let tree = Command::new(env!("CARGO"))
-        .args(["tree", "--offline", "-p", "client-agent", "-e", "normal", "--prefix", "none"])
+        .args([
+            "tree",
+            "--offline",
+            "-p",
+            "client-agent",
+            "-e",
+            "normal",
+            "--prefix",
+            "none",
+        ])
         .current_dir(root())
         .output()
         .expect("cargo prints the tree");
-    assert!(tree.status.success(), "{}", String::from_utf8_lossy(&tree.stderr));
+    assert!(
+        tree.status.success(),
+        "{}",
+        String::from_utf8_lossy(&tree.stderr)
+    );
     let tree = String::from_utf8(tree.stdout).expect("names are text");
     assert!(tree.contains("sketch-model"), "{tree}");
     for heavy in ["inkwell", "llvm-sys", "libipt", "minisign v"] {
@@ -130,11 +152,17 @@ fn the_agent_links_neither_llvm_nor_libipt() {
 #[test]
 fn architecture_names_only_what_exists() {
     let architecture = read("ARCHITECTURE.md");
-    assert!(architecture.lines().count() <= 300, "ARCHITECTURE.md is over 300 lines");
+    assert!(
+        architecture.lines().count() <= 300,
+        "ARCHITECTURE.md is over 300 lines"
+    );
     let named = architecture.split('`').skip(1).step_by(2).filter(|word| {
         let is_path = word.contains('/') || word.ends_with(".md");
         is_path && !word.contains([' ', '<', '{', '*', ':', '$']) && !word.starts_with('/')
     });
     let gone: Vec<_> = named.filter(|path| !root().join(path).exists()).collect();
-    assert!(gone.is_empty(), "ARCHITECTURE.md names what is not there: {gone:?}");
+    assert!(
+        gone.is_empty(),
+        "ARCHITECTURE.md names what is not there: {gone:?}"
+    );
 }

@@ -1,7 +1,9 @@
 //! Which predictors separate failing from successful runs, best first.
 //!
-//! Within each class: by F (β = 0.5), then by the number of failing runs in which
-//! it held, then what is significant before what is not. Races produce many
+//! Within each class: what is significant before what is not, then by F
+//! (β = 0.5), then by the number of failing runs in which it held. Significance
+//! comes first because F alone is blind to support: a predictor that could be
+//! observed in one failing run and in no successful one has F = 1. Races produce many
 //! perfect predictors at once: whatever follows the fatal order in the same
 //! thread follows it in every failing run. Among equals the reader is best
 //! served by the one that ends at the crash, so the next criteria are: it names
@@ -108,9 +110,9 @@ fn better(a: &RankedPredictor, b: &RankedPredictor, nearness: &Nearness) -> Orde
     let doubtful = |p: &RankedPredictor| p.score.corrected_p >= SIGNIFICANT;
     a.class
         .cmp(&b.class)
+        .then(doubtful(a).cmp(&doubtful(b)))
         .then(b.score.f_measure.total_cmp(&a.score.f_measure))
         .then(support_b.failing_true.cmp(&support_a.failing_true))
-        .then(doubtful(a).cmp(&doubtful(b)))
         .then(nearness.of(&a.predictor).cmp(&nearness.of(&b.predictor)))
         .then(support_b.successful_false.cmp(&support_a.successful_false))
         .then(a.predictor.cmp(&b.predictor))

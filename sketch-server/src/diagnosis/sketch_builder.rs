@@ -17,7 +17,7 @@ use super::predictors::order::last_occurrence;
 use super::roles;
 use super::sentences::{self, Names};
 use super::sketch_values;
-use super::steps::{self, Step};
+use super::steps::{self, Step, Subject};
 use super::stop_rule::{SIGNIFICANT, best_overall};
 use sketch_model::{
     BuildId, CampaignId, Emphasis, FailureKind, FailureSketch, OrderArrow, PredictorClass,
@@ -149,7 +149,9 @@ fn shown_predictors(ranking: &Ranking, names: &Names) -> Vec<SketchPredictor> {
     for ranked in &ranking.predictors {
         let count = shown.entry(ranked.class).or_default();
         *count += 1;
-        if *count <= PREDICTORS_SHOWN {
+        // What holds in successful runs as often explains nothing; the best of
+        // a class is listed even so, to show how good the best is.
+        if *count == 1 || (*count <= PREDICTORS_SHOWN && separates(ranked)) {
             predictors.push(SketchPredictor {
                 class: ranked.class,
                 predictor: ranked.predictor.clone(),
@@ -185,13 +187,24 @@ fn drawn_steps(
     let pattern = order
         .and_then(|p| last_occurrence(&evidence, &p.predictor))
         .unwrap_or_default();
-    let chosen = steps::choose(&evidence, inputs.failure.statement.id, &pattern);
-    let unordered = steps::unordered(&evidence, &chosen);
     let causes: BTreeSet<StatementId> = [PredictorClass::Value, PredictorClass::Branch]
         .into_iter()
         .filter_map(best)
         .flat_map(|p| p.predictor.statements().iter().copied())
         .collect();
+    let subject = Subject {
+        failing: inputs.failure.statement.id,
+        pattern: &pattern,
+        causes: &causes,
+        slice: &inputs
+            .slice
+            .entries
+            .iter()
+            .map(|e| e.statement.id)
+            .collect(),
+    };
+    let chosen = steps::choose(&evidence, &subject);
+    let unordered = steps::unordered(&evidence, &chosen);
     let emphasis = |step: &Step| {
         let realises = step.events.iter().any(|e| pattern.contains(e));
         if step.failing {
@@ -340,7 +353,11 @@ fn undrawn_threads(inputs: &SketchInputs<'_>, shown: &BTreeSet<ThreadIndex>) -> 
         .map(|e| e.thread)
         .collect();
     let undrawn = active.difference(shown).count();
-    (undrawn > 0).then(|| format!("{undrawn} further threads of the drawn run are not shown"))
+    (undrawn > 0).then(|| {
+        format!(
+            "threads of the drawn run that add nothing to the sketch and are not drawn: {undrawn}"
+        )
+    })
 }
 
 fn gathered_gaps(inputs: &SketchInputs<'_>) -> Vec<String> {

@@ -8,6 +8,11 @@
 //! instead; where one execution holds two of its accesses (`n++` with another
 //! thread's access in between), it is shown as two steps.
 //!
+//! A sketch is short: the thread that failed and those of the pattern are drawn,
+//! and another thread only if it ran a statement of the slice that none of them
+//! ran. A statement that watchpoints discovered is drawn if it wrote, or if a
+//! predictor names it; one that only read explains nothing by itself.
+//!
 //! Steps are sorted by evidence (each step stands at its most telling event);
 //! where there is none, by the middle of the intervals, and the pair is marked
 //! as unordered. The failing step is last: it did not complete, so whatever else
@@ -40,15 +45,27 @@ struct Execution {
     events: Vec<usize>,
 }
 
-/// More columns than this nobody reads: the thread that failed and those of the
-/// pattern are drawn, then others by their number.
+/// More columns than this nobody reads.
 const THREADS_DRAWN: usize = 8;
 
 type EventSort = (Source, Discriminant<EventKind>);
 
-/// Chooses and sorts the steps. `pattern` are the events that realise the best
-/// order predictor, in its order.
-pub fn choose(evidence: &Evidence<'_>, failing: StatementId, pattern: &[usize]) -> Vec<Step> {
+/// What a sketch is about.
+pub struct Subject<'a> {
+    pub failing: StatementId,
+    /// The events that realise the best order predictor, in its order.
+    pub pattern: &'a [usize],
+    /// Statements of the best value and branch predictors.
+    pub causes: &'a BTreeSet<StatementId>,
+    /// Statements of the slice.
+    pub slice: &'a BTreeSet<StatementId>,
+}
+
+/// Chooses and sorts the steps.
+pub fn choose(evidence: &Evidence<'_>, subject: &Subject<'_>) -> Vec<Step> {
+    let Subject {
+        failing, pattern, ..
+    } = *subject;
     let (executions, times) = executions(evidence);
     let failing_thread = evidence.run.failing_thread.or_else(|| {
         let of_failing = executions.iter().filter(|e| e.statement == failing);
@@ -60,8 +77,16 @@ pub fn choose(evidence: &Evidence<'_>, failing: StatementId, pattern: &[usize]) 
         last.insert((execution.thread, execution.statement), number);
     }
     let realises = |e: &Execution| e.events.iter().any(|event| pattern.contains(event));
-    let drawn = threads_drawn(evidence, failing_thread, pattern);
-    last.retain(|(thread, _), _| drawn.contains(thread));
+    let drawn = threads_drawn(evidence, failing_thread, subject);
+    let telling = |number: usize| {
+        let execution = &executions[number];
+        let wrote = |e: &usize| evidence.event(*e).kind == EventKind::Write;
+        subject.slice.contains(&execution.statement)
+            || subject.causes.contains(&execution.statement)
+            || execution.statement == failing
+            || execution.events.iter().any(wrote)
+    };
+    last.retain(|(thread, _), number| drawn.contains(thread) && telling(*number));
     let mut shown: BTreeSet<usize> = BTreeSet::new();
     let mut realised: BTreeSet<(ThreadIndex, StatementId)> = BTreeSet::new();
     for (number, execution) in executions.iter().enumerate() {
@@ -104,15 +129,26 @@ pub fn choose(evidence: &Evidence<'_>, failing: StatementId, pattern: &[usize]) 
 fn threads_drawn(
     evidence: &Evidence<'_>,
     failing: Option<ThreadIndex>,
-    pattern: &[usize],
+    subject: &Subject<'_>,
 ) -> BTreeSet<ThreadIndex> {
-    let of_pattern = pattern.iter().map(|e| evidence.event(*e).thread);
+    let of_pattern = subject.pattern.iter().map(|e| evidence.event(*e).thread);
     let mut drawn: BTreeSet<ThreadIndex> = failing.into_iter().chain(of_pattern).collect();
+    let mut ran: BTreeMap<ThreadIndex, BTreeSet<StatementId>> = BTreeMap::new();
     for event in &evidence.run.trace.events {
-        if drawn.len() >= THREADS_DRAWN {
-            break;
+        let statement = event.statement().filter(|s| subject.slice.contains(s));
+        ran.entry(event.thread).or_default().extend(statement);
+    }
+    let mut told: BTreeSet<StatementId> = drawn
+        .iter()
+        .filter_map(|t| ran.get(t))
+        .flatten()
+        .copied()
+        .collect();
+    for (thread, statements) in &ran {
+        if drawn.len() < THREADS_DRAWN && !statements.is_subset(&told) {
+            drawn.insert(*thread);
+            told.extend(statements);
         }
-        drawn.insert(event.thread);
     }
     drawn
 }

@@ -50,8 +50,8 @@ impl IterationResult {
         }
     }
 
-    /// The best of all classes. Among equals an order says more than a value,
-    /// and a value more than a branch.
+    /// The best of all classes: significant before not, then by F. Among equals
+    /// an order says more than a value, and a value more than a branch.
     pub fn overall(&self) -> Option<&RankedPredictor> {
         overall(self.best.iter())
     }
@@ -65,13 +65,12 @@ pub fn best_overall(ranking: &Ranking) -> Option<&RankedPredictor> {
 fn overall<'a>(
     candidates: impl Iterator<Item = &'a RankedPredictor>,
 ) -> Option<&'a RankedPredictor> {
-    candidates.reduce(|best, other| {
-        let (old, new) = (best.score.f_measure, other.score.f_measure);
-        if new > old || (new == old && other.class < best.class) {
-            other
-        } else {
-            best
-        }
+    candidates.min_by(|a, b| {
+        let doubtful = |p: &RankedPredictor| p.score.corrected_p >= SIGNIFICANT;
+        doubtful(a)
+            .cmp(&doubtful(b))
+            .then(b.score.f_measure.total_cmp(&a.score.f_measure))
+            .then(a.class.cmp(&b.class))
     })
 }
 

@@ -1,7 +1,9 @@
 //! Which build an agent runs next.
 //!
-//! One campaign at a time per build, the oldest that is not over: agents run
-//! one tracked build, and a second failure waits until the first is understood.
+//! One campaign at a time per build: agents run one tracked build, and other
+//! failures wait. First comes the failure that P shows most often: it hurts most,
+//! and its recurrences come soonest. Only P's own failures count for that, since
+//! a tracked build changes the rates. Among equals the oldest campaign is first.
 //! One run in eight stays with P, so that P's own failure rate remains known
 //! beside the tracked build's. The share is kept by counting, not by chance:
 //! the same questions get the same answers.
@@ -23,13 +25,18 @@ pub struct Assigner {
 impl Assigner {
     /// Answers a request about a build with these campaigns, oldest first.
     pub fn assign(&self, build: &BuildId, campaigns: &[Campaign]) -> Assignment {
-        let oldest = campaigns.iter().find(|c| !c.is_over());
-        let tracked = oldest.filter(|c| c.state == CampaignState::Tracking);
+        // `max_by_key` keeps the last of equals: newest first makes that the oldest.
+        let first = campaigns
+            .iter()
+            .rev()
+            .filter(|c| !c.is_over())
+            .max_by_key(|c| c.untracked_failures);
+        let tracked = first.filter(|c| c.state == CampaignState::Tracking);
         let variant = tracked.filter(|_| !self.stays_with_p(build));
         Assignment {
             schema: Schema::default(),
             variant: variant.map(Campaign::variant),
-            finished: oldest.is_none() && !campaigns.is_empty(),
+            finished: first.is_none() && !campaigns.is_empty(),
         }
     }
 
