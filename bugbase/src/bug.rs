@@ -26,7 +26,8 @@ pub struct Build {
     pub language: Language,
     pub sources: Vec<String>,
     pub flags: Vec<String>,
-    /// Flags that build the program with the historical fix.
+    /// Flags that build the program with the historical fix; a test uses them.
+    #[cfg_attr(not(test), expect(dead_code))]
     pub fixed_flags: Vec<String>,
 }
 
@@ -48,6 +49,8 @@ pub struct Workload {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Ideal {
+    /// In order; a test finds them in the sources.
+    #[cfg_attr(not(test), expect(dead_code))]
     pub statements: Vec<String>,
     pub predictor: IdealPredictor,
 }

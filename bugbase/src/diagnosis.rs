@@ -72,6 +72,14 @@ pub fn follow(
     )
 }
 
+/// Waits until the agents have ended by themselves, or patience has.
+pub fn finished_or(fleet: &mut Fleet, patience: Duration) {
+    let deadline = Instant::now() + patience;
+    while fleet.is_running() && Instant::now() < deadline {
+        sleep(Duration::from_millis(150));
+    }
+}
+
 fn f_of(campaign: &Campaign) -> f64 {
     campaign.best.as_ref().map_or(0.0, |best| best.f_measure)
 }

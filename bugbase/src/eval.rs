@@ -6,7 +6,7 @@
 
 use crate::bug::{self, Bug, IdealPredictor};
 use crate::diagnosis::{Diagnosis, follow};
-use crate::fleet::{Fleet, prepare};
+use crate::fleet::{Fleet, Fuel, prepare};
 use crate::tools::Tools;
 use anyhow::{Result, bail};
 use serde_json::Value;
@@ -84,7 +84,7 @@ fn diagnose(tools: &Tools, bug: &Bug, arguments: &Arguments) -> Result<Diagnosis
     fs::create_dir_all(&folder)?;
     let folder = folder.canonicalize()?;
     let prepared = prepare(tools, bug, &folder)?;
-    let mut fleet = Fleet::start(tools, bug, &prepared, &folder, 3)?;
+    let mut fleet = Fleet::start(tools, bug, &prepared, &folder, 3, &Fuel::UntilFinished)?;
     follow(bug, &mut fleet, Duration::from_secs(300), || false)
 }
 

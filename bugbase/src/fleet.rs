@@ -4,10 +4,13 @@ use crate::api::Api;
 use crate::bug::{Bug, Language};
 use crate::tools::{Tools, run};
 use anyhow::{Context, Result, bail};
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
 
 /// The program of a bug, built by the wrapper and registered.
 pub struct Prepared {
@@ -47,6 +50,28 @@ pub fn prepare(tools: &Tools, bug: &Bug, folder: &Path) -> Result<Prepared> {
     Ok(prepared)
 }
 
+/// How long agents go on.
+pub enum Fuel {
+    /// Until the server has finished its diagnoses.
+    UntilFinished,
+    /// So many runs, with their records kept in a file.
+    Runs { count: u32, records: PathBuf },
+}
+
+impl Fuel {
+    fn arguments(&self) -> Vec<OsString> {
+        match self {
+            Fuel::UntilFinished => vec!["--until-finished".into()],
+            Fuel::Runs { count, records } => vec![
+                "--repeat".into(),
+                count.to_string().into(),
+                "--store-record".into(),
+                records.into(),
+            ],
+        }
+    }
+}
+
 /// Child processes that end when this value does.
 pub struct Fleet {
     pub api: Api,
@@ -61,6 +86,7 @@ impl Fleet {
         prepared: &Prepared,
         folder: &Path,
         agents: u32,
+        fuel: &Fuel,
     ) -> Result<Self> {
         let data = folder.join("server");
         let (server, url) = start_server(tools, &data, &prepared.store, folder)?;
@@ -70,38 +96,26 @@ impl Fleet {
             agents: Vec::new(),
         };
         for number in 1..=agents {
-            let agent = fleet.start_agent(tools, bug, prepared, folder, &data, number)?;
+            let name = format!("agent-{number}");
+            let output = folder.join(format!("{name}.output"));
+            let agent = Command::new(&tools.agent)
+                .args(["run", "--agent", &name, "--server", &fleet.api.url])
+                .args(fuel.arguments())
+                .arg("--key")
+                .arg(data.join("signing.pub"))
+                .arg("--cache")
+                .arg(folder.join("cache"))
+                .arg("--")
+                .arg(&prepared.deployed)
+                .args(bug.workload.arguments(&prepared.input, &output))
+                .stdin(Stdio::null())
+                .stdout(Stdio::null())
+                .stderr(File::create(folder.join(format!("{name}.log")))?)
+                .spawn()
+                .with_context(|| format!("starting {}", tools.agent.display()))?;
             fleet.agents.push(agent);
         }
         Ok(fleet)
-    }
-
-    fn start_agent(
-        &self,
-        tools: &Tools,
-        bug: &Bug,
-        prepared: &Prepared,
-        folder: &Path,
-        data: &Path,
-        number: u32,
-    ) -> Result<Child> {
-        let name = format!("agent-{number}");
-        let output = folder.join(format!("{name}.output"));
-        Command::new(&tools.agent)
-            .args(["run", "--until-finished", "--agent", &name])
-            .args(["--server", &self.api.url])
-            .arg("--key")
-            .arg(data.join("signing.pub"))
-            .arg("--cache")
-            .arg(folder.join("cache"))
-            .arg("--")
-            .arg(&prepared.deployed)
-            .args(bug.workload.arguments(&prepared.input, &output))
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(File::create(folder.join(format!("{name}.log")))?)
-            .spawn()
-            .with_context(|| format!("starting {}", tools.agent.display()))
     }
 
     /// Whether anything is left that could bring new runs.
@@ -133,10 +147,16 @@ fn end(child: &mut Child) {
         .arg(child.id().to_string())
         .stderr(Stdio::null())
         .status();
-    if terminated.is_err() {
-        // No `kill` on this machine: the harder way is better than a process left behind.
-        let _ = child.kill();
+    let asked = terminated.is_ok_and(|status| status.success());
+    for _ in 0..100 {
+        if !asked || !matches!(child.try_wait(), Ok(None)) {
+            break;
+        }
+        sleep(Duration::from_millis(100));
     }
+    // Ten seconds are enough for anything of ours; the harder way is better
+    // than a process left behind, and does nothing to one that has ended.
+    let _ = child.kill();
     let _ = child.wait();
 }
 

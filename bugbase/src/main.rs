@@ -5,6 +5,7 @@
 //! shows, a user can do.
 
 mod api;
+mod bench;
 mod bug;
 mod demo;
 mod diagnosis;
@@ -29,12 +30,15 @@ enum Command {
     Demo(demo::Arguments),
     /// Diagnose bugs and print how it went.
     Eval(eval::Arguments),
+    /// Measure.
+    Bench(bench::Arguments),
 }
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Eval(arguments) => eval::run(&arguments),
+        Command::Bench(arguments) => bench::run(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

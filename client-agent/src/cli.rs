@@ -23,7 +23,7 @@ enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct RunArguments {
-    /// The server's address, for example http://127.0.0.1:7070.
+    /// The server's address, for example http://127.0.0.1:7420.
     #[arg(long)]
     pub server: Option<String>,
     /// The server's public key: a file, or the key itself. Without it no tracked build is run.

@@ -322,6 +322,27 @@ fn runs_of_an_earlier_iteration_do_not_count_for_the_current_one() {
     server.stop();
 }
 
+/// The engine files runs more slowly than they arrive, so most of these are
+/// still waiting when the server is told to end; they are filed after a restart.
+#[test]
+fn a_server_ends_in_the_middle_of_a_backlog() {
+    let data = tempfile::tempdir().unwrap();
+    let server = with_first_failure(data.path(), Double::default());
+    for number in 0..200 {
+        let run = tracked(
+            &format!("waiting-{number}"),
+            variant(1, 1),
+            Outcome::Success,
+        );
+        assert_eq!(server.post_json("/api/v1/runs", &run).status, 202);
+    }
+    server.stop();
+    let again = Server::start(data.path(), Double::default());
+    again.quiet();
+    assert_eq!(again.campaign(1).runs, 201);
+    again.stop();
+}
+
 #[test]
 fn a_developer_stops_a_campaign_for_good() {
     let data = tempfile::tempdir().unwrap();

@@ -85,8 +85,8 @@ fn empty() -> Markup {
             p { "Failsketch begins its work when a registered program fails under an agent." }
             ol {
                 li { "Build the program with the compiler wrapper" pre { code { "failsketch cc -O2 -o app app.c -lpthread" } } }
-                li { "Register the build with this server" pre { code { "failsketch register ./app" } } }
-                li { "Run it under an agent on each machine" pre { code { "failsketch-agent run -- ./app" } } }
+                li { "Register the build with this server" pre { code { "failsketch register ./app --deploy ./app.deployed" } } }
+                li { "Run it under an agent on each machine" pre { code { "failsketch-agent run --server URL --key signing.pub -- ./app.deployed" } } }
             }
             p { "The first failure appears on this page by itself; reload to see it." }
         }

@@ -142,6 +142,10 @@ impl Engine {
                 }
                 continue;
             }
+            // Told to end in the middle of a backlog: no further message comes.
+            if self.ending {
+                break;
+            }
             if self.job.is_none() {
                 for waiting in self.waiting.drain(..) {
                     // Whoever asked may have left.
