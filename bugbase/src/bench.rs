@@ -14,6 +14,7 @@
 use crate::bug;
 use crate::diagnosis::{finished_or, follow};
 use crate::fleet::{Fleet, Fuel, prepare};
+use crate::folder::emptied;
 use crate::tools::Tools;
 use anyhow::{Context, Result, bail};
 use serde_json::Value;
@@ -48,11 +49,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     let bug = bug::named(&arguments.bug)?;
     let tools = Tools::find()?;
-    if arguments.folder.exists() {
-        fs::remove_dir_all(&arguments.folder)?;
-    }
-    fs::create_dir_all(&arguments.folder)?;
-    let folder = arguments.folder.canonicalize()?;
+    let folder = emptied(&arguments.folder)?;
     let prepared = prepare(&tools, &bug, &folder)?;
     let records = folder.join("records.jsonl");
     let fuel = Fuel::Runs {

@@ -3,6 +3,7 @@
 use crate::bug;
 use crate::diagnosis::{Diagnosis, follow};
 use crate::fleet::{Fleet, Fuel, prepare};
+use crate::folder::emptied;
 use crate::tools::Tools;
 use anyhow::{Context, Result, bail};
 use std::fs;
@@ -72,25 +73,6 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     }
     println!("the page: {page}\nCtrl-C ends the demo");
     interrupted.recv().context("waiting for Ctrl-C")
-}
-
-fn emptied(folder: &Path) -> Result<PathBuf> {
-    if folder.exists() {
-        let ours = folder.join("server").is_dir()
-            || folder.join("store").is_dir()
-            || fs::read_dir(folder)?.next().is_none();
-        if !ours {
-            bail!(
-                "{} holds something that is not an earlier demo; name another --folder",
-                folder.display()
-            );
-        }
-        fs::remove_dir_all(folder).with_context(|| format!("emptying {}", folder.display()))?;
-    }
-    fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
-    folder
-        .canonicalize()
-        .with_context(|| format!("finding {}", folder.display()))
 }
 
 fn write_outputs(tools: &Tools, fleet: &Fleet, diagnosis: &Diagnosis, folder: &Path) -> Result<()> {

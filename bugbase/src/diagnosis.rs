@@ -53,7 +53,11 @@ pub fn follow(
                 sketch: serde_json::from_str(&text)?,
             });
         }
-        if let Some(failed) = campaigns.iter().find(|c| c.state == "failed") {
+        // Another failure of the program may be beyond diagnosis; it stops
+        // nobody while one goes on.
+        let going_on = |c: &Campaign| ["preparing", "tracking"].contains(&c.state.as_str());
+        let failed = campaigns.iter().find(|c| c.state == "failed");
+        if let Some(failed) = failed.filter(|_| !campaigns.iter().any(going_on)) {
             let problem = failed.problem.as_deref().unwrap_or("no reason given");
             bail!("the diagnosis of {} failed: {problem}", failed.title);
         }

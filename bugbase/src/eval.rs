@@ -7,6 +7,7 @@
 use crate::bug::{self, Bug, IdealPredictor};
 use crate::diagnosis::{Diagnosis, follow};
 use crate::fleet::{Fleet, Fuel, prepare};
+use crate::folder::emptied;
 use crate::tools::Tools;
 use anyhow::{Result, bail};
 use serde_json::Value;
@@ -77,12 +78,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 }
 
 fn diagnose(tools: &Tools, bug: &Bug, arguments: &Arguments) -> Result<Diagnosis> {
-    let folder = arguments.folder.join(&bug.name);
-    if folder.exists() {
-        fs::remove_dir_all(&folder)?;
-    }
-    fs::create_dir_all(&folder)?;
-    let folder = folder.canonicalize()?;
+    let folder = emptied(&arguments.folder.join(&bug.name))?;
     let prepared = prepare(tools, bug, &folder)?;
     let mut fleet = Fleet::start(tools, bug, &prepared, &folder, 3, &Fuel::UntilFinished)?;
     follow(bug, &mut fleet, Duration::from_secs(300), || false)

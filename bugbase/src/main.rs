@@ -11,6 +11,7 @@ mod demo;
 mod diagnosis;
 mod eval;
 mod fleet;
+mod folder;
 mod tools;
 
 use clap::{Parser, Subcommand};

@@ -76,6 +76,7 @@ pub fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> Result<(), StoreErro
         .tempfile_in(folder)
         .map_err(failed)?;
     file.write_all(bytes).map_err(failed)?;
+    file.as_file().sync_all().map_err(failed)?;
     file.persist(path).map_err(|error| failed(error.error))?;
     Ok(())
 }

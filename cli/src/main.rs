@@ -61,7 +61,11 @@ fn main() -> ExitCode {
     if let Some((driver, arguments)) = cc::compiler_call(std::env::args_os().collect()) {
         return cc::run(driver, arguments);
     }
-    let result = match Arguments::parse().command {
+    let arguments = Arguments::parse();
+    if !matches!(arguments.command, Command::Serve(_)) {
+        end_with_the_reader();
+    }
+    let result = match arguments.command {
         // Taken by `cc::compiler_call`; listed above for the sake of `--help`.
         Command::Cc { .. } | Command::Cxx { .. } => Ok(()),
         Command::Register(arguments) => register::run(&arguments),
@@ -74,10 +78,33 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("failsketch: {error:#}");
+            eprintln!("failsketch: {}", sentence(&error));
             ExitCode::FAILURE
         }
     }
+}
+
+/// An error with its causes, without those that it names already.
+fn sentence(error: &anyhow::Error) -> String {
+    error.chain().fold(String::new(), |said, cause| {
+        let cause = cause.to_string();
+        match said.as_str() {
+            "" => cause,
+            said if said.contains(&cause) => said.to_owned(),
+            said => format!("{said}: {cause}"),
+        }
+    })
+}
+
+/// Lets a reader that goes away (`failsketch builds | head`) end the command as
+/// it ends any other; Rust ignores the signal by default.
+fn end_with_the_reader() {
+    use nix::sys::signal::{SigHandler, Signal, signal};
+    // SAFETY: no handler of ours runs; the default disposition is restored
+    // before any thread is started.
+    let restored = unsafe { signal(Signal::SIGPIPE, SigHandler::SigDfl) };
+    // Without it a broken pipe is reported in another way; that is all.
+    let _ = restored;
 }
 
 /// The build store that `--store`, or else the environment, names.

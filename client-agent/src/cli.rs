@@ -1,9 +1,15 @@
 //! The command line of `failsketch-agent`.
 
-use crate::{doctor, error::AgentError, repeat};
+use crate::{doctor, error::AgentError, repeat, say::say};
 use clap::{Args, Parser, Subcommand};
 use code_patch::PublicKey;
-use std::{ffi::OsString, fs, path::PathBuf, process::ExitCode};
+use std::{
+    ffi::OsString,
+    fs,
+    io::{self, Write},
+    path::PathBuf,
+    process::ExitCode,
+};
 
 /// Runs a command in production and reports how it ended.
 #[derive(Debug, Parser)]
@@ -78,13 +84,14 @@ pub fn main() -> ExitCode {
             Ok(Some(ended)) => ended.ending.imitate(),
             Ok(None) => ExitCode::SUCCESS,
             Err(error) => {
-                eprintln!("failsketch-agent: {error}");
+                say(&error);
                 ExitCode::from(error.exit_code())
             }
         },
         Command::Doctor => {
             for finding in doctor::examine() {
-                println!("{finding}");
+                // Whoever reads may have seen enough.
+                let _ = writeln!(io::stdout(), "{finding}");
             }
             ExitCode::SUCCESS
         }

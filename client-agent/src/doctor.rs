@@ -2,7 +2,7 @@
 
 use crate::{
     perf::probe::{self, WatchpointProbe},
-    process::sys,
+    process::sys::{self, MemoryUse},
 };
 use std::{fmt, fs, os::fd::AsFd};
 
@@ -46,7 +46,7 @@ pub fn examine() -> Vec<Finding> {
 
 fn shared_memory() -> Finding {
     let what = "shared memory";
-    let tried = sys::memfd(c"failsketch-doctor")
+    let tried = sys::memfd(c"failsketch-doctor", MemoryUse::Data)
         .and_then(|file| {
             sys::allocate(file.as_fd(), 4096)?;
             Ok(file)

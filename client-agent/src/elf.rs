@@ -1,6 +1,8 @@
-//! What the agent needs of an ELF file: identity, load segments, unwind tables.
+//! What the agent needs of an ELF file: identity, load segments, unwind tables,
+//! wishes to the loader.
 //! Pure: bytes in, values out; a damaged file yields `None`.
 
+use crate::dynamic::Dynamic;
 use object::{
     Endianness, Object, ObjectSection,
     elf::{FileHeader64, PF_X, PT_INTERP, PT_LOAD},
@@ -30,6 +32,7 @@ pub struct ElfFacts {
     pub build_id: Option<BuildId>,
     /// Has an interpreter, so that LD_PRELOAD works on it.
     pub dynamic: bool,
+    pub loading: Dynamic,
     pub code: Vec<CodeSegment>,
     pub text: Option<Range<u64>>,
     pub eh_frame: Option<Section>,
@@ -54,6 +57,7 @@ impl ElfFacts {
         Some(ElfFacts {
             build_id: file.build_id().ok().flatten().map(hex),
             dynamic: segments.iter().any(|s| s.p_type(endian) == PT_INTERP),
+            loading: Dynamic::read(segments, endian, bytes),
             code: segments
                 .iter()
                 .filter(|s| s.p_type(endian) == PT_LOAD && s.p_flags(endian).0 & PF_X.0 != 0)
@@ -108,6 +112,7 @@ mod tests {
         let facts = ElfFacts {
             build_id: None,
             dynamic: true,
+            loading: Dynamic::default(),
             code: vec![CodeSegment {
                 file_offset: 0x1740,
                 file_size: 0x900,

@@ -11,6 +11,7 @@
 pub mod cli;
 mod clock;
 mod doctor;
+mod dynamic;
 mod elf;
 mod error;
 mod failure;
@@ -23,6 +24,7 @@ mod program;
 mod record;
 mod repeat;
 mod run;
+mod say;
 mod server;
 mod shared_memory;
 mod tracked;

@@ -42,6 +42,14 @@ pub struct MainModule {
     pub facts: Arc<ElfFacts>,
 }
 
+impl MainModule {
+    /// Whether this is what the kernel shows, also after the file was replaced
+    /// under the running program, as an upgrade does.
+    fn is_mapped_as(&self, shown: &str) -> bool {
+        shown == self.mapped_as || shown.strip_suffix(" (deleted)") == Some(&self.mapped_as)
+    }
+}
+
 /// A file's identity on disk: device, inode, size and change time.
 type Identity = (u64, u64, u64, i64, i64);
 
@@ -77,7 +85,7 @@ impl ModuleCache {
         maps::executable(maps)
             .into_iter()
             .map(|mut range| {
-                let facts = if range.path == main.mapped_as {
+                let facts = if main.is_mapped_as(&range.path) {
                     range.path = main.path.clone();
                     Some(main.facts.clone())
                 } else if Path::new(&range.path).is_absolute() {

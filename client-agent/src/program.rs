@@ -1,9 +1,9 @@
 //! The command: found as a shell would find it, and looked at before it runs.
 
-use crate::{elf::ElfFacts, error::AgentError, modules::MainModule};
+use crate::{elf::ElfFacts, error::AgentError, modules::MainModule, process::sys};
 use sketch_model::BuildId;
 use std::{
-    ffi::{OsStr, OsString},
+    ffi::{CString, OsStr, OsString},
     fs,
     os::unix::{ffi::OsStrExt, fs::PermissionsExt},
     path::{Path, PathBuf},
@@ -84,6 +84,11 @@ fn examine(path: &Path) -> ProgramKind {
         Ok(about) if about.is_file() => {}
         Ok(_) => return left_alone("it is not a regular file".into()),
         Err(e) => return left_alone(format!("it cannot be looked at: {e}")),
+    }
+    // As with setuid, the loader would ignore LD_PRELOAD, and a tracked build in
+    // memory would lack the capabilities.
+    if CString::new(path.as_os_str().as_bytes()).is_ok_and(|path| sys::has_capabilities(&path)) {
+        return left_alone("it has file capabilities".into());
     }
     let (bytes, real_path) = match (fs::read(path), fs::canonicalize(path)) {
         (Ok(bytes), Ok(real_path)) => (bytes, real_path),

@@ -48,6 +48,7 @@ pub fn watch_record(
         hits,
         counted: collected.counted,
         armed: status.armed,
+        skipped_aims: status.arm_errors + status.arms_contended + status.arms_over_limit,
         refused,
     }
 }

@@ -7,14 +7,10 @@ use crate::{
     modules::ModuleCache,
     perf::probe,
     preload,
-    process::{
-        environment,
-        signals::{OriginalSignals, SignalQueue},
-        supervise::Ended,
-        sys,
-    },
+    process::{environment, inherited::Inherited, signals::SignalQueue, supervise::Ended, sys},
     program::{KnownProgram, Program, ProgramKind},
     run::{Recorder, Supervisor},
+    say::say,
     server::Server,
     tracked::{PatchSource, TrackedBuild},
 };
@@ -29,15 +25,10 @@ use std::{
 const MOST_SILENCES: u32 = 30;
 const AFTER_SILENCE: Duration = Duration::from_secs(1);
 
-/// Says one line to the operator.
-fn say(line: impl std::fmt::Display) {
-    eprintln!("failsketch-agent: {line}");
-}
-
 /// Runs the command as asked. The result is how the agent itself is to end:
 /// like the command (`Some`), or with success after repeated runs.
 pub fn run(arguments: &RunArguments) -> Result<Option<Ended>, AgentError> {
-    let original = OriginalSignals::current().map_err(|e| AgentError::call("sigprocmask", e))?;
+    let inherited = Inherited::take().map_err(|e| AgentError::call("sigprocmask", e))?;
     // Without a queue the command still runs; signals to us then end us alone.
     let queue = SignalQueue::open()
         .inspect_err(|e| say(format_args!("signals are not passed on: {e}")))
@@ -58,10 +49,10 @@ pub fn run(arguments: &RunArguments) -> Result<Option<Ended>, AgentError> {
         program: &program,
         arguments: &command_line,
         environment: environment::own(),
-        original,
+        inherited,
         queue: queue.as_ref(),
     };
-    let mut session = Session::open(arguments, &supervisor)?;
+    let mut session = Session::open(arguments, &supervisor);
     let repeated = arguments.repeat.is_some() || arguments.until_finished;
     let mut runs = 0;
     loop {
@@ -86,6 +77,12 @@ pub fn run(arguments: &RunArguments) -> Result<Option<Ended>, AgentError> {
     }
 }
 
+/// What the server wants run, and why it may not be.
+struct Next {
+    variant: Option<VariantRef>,
+    gaps: Vec<String>,
+}
+
 /// What is kept between runs that are recorded.
 struct Session<'a> {
     known: &'a KnownProgram,
@@ -103,19 +100,16 @@ struct Session<'a> {
 
 impl<'a> Session<'a> {
     /// `None` if runs of this command are not recorded.
-    fn open(
-        arguments: &RunArguments,
-        supervisor: &Supervisor<'a>,
-    ) -> Result<Option<Session<'a>>, AgentError> {
+    fn open(arguments: &RunArguments, supervisor: &Supervisor<'a>) -> Option<Session<'a>> {
         if arguments.server.is_none() && arguments.store_record.is_none() {
-            return Ok(None);
+            return None;
         }
         let known = match &supervisor.program.kind {
             ProgramKind::Known(known) => known,
             ProgramKind::LeftAlone(reason) => {
                 let path = supervisor.program.path.display();
                 say(format_args!("{path} is run without recording: {reason}"));
-                return Ok(None);
+                return None;
             }
         };
         let cache = arguments
@@ -140,15 +134,17 @@ impl<'a> Session<'a> {
             say(&error);
             None
         });
-        let store = match &arguments.store_record {
-            None => None,
-            Some(path) => Some(File::create(path).map_err(|reason| AgentError::File {
-                action: "write",
-                path: path.clone(),
-                reason,
-            })?),
-        };
-        Ok(Some(Session {
+        let store = arguments.store_record.as_ref().and_then(|path| {
+            File::create(path)
+                .inspect_err(|reason| {
+                    let path = path.display();
+                    say(format_args!(
+                        "records are not stored: cannot write {path}: {reason}"
+                    ));
+                })
+                .ok()
+        });
+        Some(Session {
             known,
             recorder: Recorder {
                 agent: AgentId(arguments.agent.clone().unwrap_or_else(sys::host_name)),
@@ -165,14 +161,35 @@ impl<'a> Session<'a> {
             refused: None,
             stops_when_finished: arguments.until_finished,
             silences: 0,
-        }))
+        })
     }
 
     /// One run; `None` when there is nothing more to do.
     fn next_run(&mut self, supervisor: &Supervisor<'_>) -> Result<Option<Ended>, AgentError> {
-        let mut gaps = Vec::new();
+        let asked = match supervisor.queue {
+            Some(queue) => queue.mortal(&supervisor.inherited, || self.ask()),
+            None => self.ask(),
+        };
+        let Some(next) = asked? else {
+            return Ok(None);
+        };
+        let tracked = self
+            .tracked
+            .as_ref()
+            .filter(|build| Some(build.variant) == next.variant);
+        let run = supervisor.run_recorded(self.known, tracked, &mut self.recorder, next.gaps)?;
+        if let (Some(variant), Some(reason)) = (next.variant, run.refused) {
+            say(&reason);
+            self.tracked = None;
+            self.refused = Some((variant, reason));
+        }
+        self.keep(&run.record);
+        Ok(Some(run.ended))
+    }
+
+    /// Asks the server what to run, and gets it; `None` when it has finished.
+    fn ask(&mut self) -> Result<Option<Next>, AgentError> {
         let mut variant = None;
-        let mut silent = false;
         if let Some(server) = &self.server {
             let request = AssignmentRequest {
                 agent: self.recorder.agent.clone(),
@@ -188,7 +205,6 @@ impl<'a> Session<'a> {
                     self.silences = 0;
                 }
                 Err(error) => {
-                    silent = true;
                     if self.silences == 0 {
                         say(format_args!("the untouched program is run: {error}"));
                     }
@@ -202,17 +218,8 @@ impl<'a> Session<'a> {
                 }
             }
         }
-        if let Some(reason) = self.prepare_tracked(variant) {
-            gaps.push(reason);
-        }
-        let tracked = self
-            .tracked
-            .as_ref()
-            .filter(|build| Some(build.variant) == variant);
-        let (ended, record) =
-            supervisor.run_recorded(self.known, tracked, &mut self.recorder, gaps)?;
-        self.keep(&record, silent);
-        Ok(Some(ended))
+        let gaps = self.prepare_tracked(variant).into_iter().collect();
+        Ok(Some(Next { variant, gaps }))
     }
 
     /// Makes the assigned build unless it is there already. The result is the
@@ -250,7 +257,7 @@ impl<'a> Session<'a> {
     }
 
     /// Stores and uploads; failing to is said, and changes nothing.
-    fn keep(&mut self, record: &RunRecord, server_is_silent: bool) {
+    fn keep(&mut self, record: &RunRecord) {
         if let Some(file) = &mut self.store {
             let stored = serde_json::to_vec(record)
                 .map_err(std::io::Error::other)
@@ -262,8 +269,8 @@ impl<'a> Session<'a> {
                 say(format_args!("the record could not be stored: {error}"));
             }
         }
-        // A server that did not answer before the run gets one line, not two.
-        if let Some(server) = self.server.as_ref().filter(|_| !server_is_silent)
+        // Also to a server that did not answer before the run: it may be back.
+        if let Some(server) = &self.server
             && let Err(error) = server.upload(record)
         {
             say(format_args!("the record could not be sent: {error}"));

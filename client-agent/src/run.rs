@@ -1,15 +1,16 @@
 //! One run of the command, from preparation to record.
 
 use crate::{
-    clock,
+    clock, dynamic,
     error::AgentError,
     failure,
     modules::ModuleCache,
     perf::collector::{Collected, Collector},
     process::{
         environment,
+        inherited::Inherited,
         launch::{Executable, Launch},
-        signals::{OriginalSignals, SignalQueue},
+        signals::SignalQueue,
         supervise::{self, Ended},
         sys,
     },
@@ -41,7 +42,7 @@ pub struct Supervisor<'a> {
     pub program: &'a Program,
     pub arguments: &'a [CString],
     pub environment: Vec<CString>,
-    pub original: OriginalSignals,
+    pub inherited: Inherited,
     pub queue: Option<&'a SignalQueue>,
 }
 
@@ -55,27 +56,86 @@ pub struct Recorder {
     pub modules: ModuleCache,
 }
 
+/// A recorded run.
+pub struct Run {
+    pub ended: Ended,
+    pub record: RunRecord,
+    /// Why the tracked build could not be executed, if it could not.
+    pub refused: Option<String>,
+}
+
 impl Supervisor<'_> {
     fn launch(
         &self,
         executable: Executable<'_>,
         environment: &[CString],
         inherited: &[RawFd],
-    ) -> Result<i32, AgentError> {
-        Launch {
+    ) -> Result<Running, AgentError> {
+        if let Some(queue) = self.queue {
+            queue.die_if_asked(&self.inherited);
+        }
+        let started = Instant::now();
+        let clock = clock::read();
+        let pid = Launch {
             executable,
             arguments: self.arguments,
             environment,
             inherited,
         }
-        .start(&self.original)
+        .start(&self.inherited)?;
+        Ok(Running {
+            pid,
+            started,
+            clock,
+        })
     }
 
     /// Runs the command without recording anything.
     pub fn run_bare(&self) -> Result<Ended, AgentError> {
         let executable = Executable::Path(&self.program.path);
-        let pid = self.launch(executable, &self.environment, &[])?;
-        supervise::wait(pid, self.queue)
+        let running = self.launch(executable, &self.environment, &[])?;
+        supervise::wait(running.pid, self.queue)
+    }
+
+    /// Starts the tracked build, else P with what recording needs, else P alone;
+    /// what is not possible on this machine goes into `gaps`.
+    fn start(
+        &self,
+        known: &KnownProgram,
+        tracked: Option<&TrackedBuild>,
+        recorder: &Recorder,
+        gaps: &mut Vec<String>,
+    ) -> Result<Started, AgentError> {
+        let mut refused = None;
+        if let Some(build) = tracked {
+            let mut said = Vec::new();
+            if let Some(preparation) = self.prepare(known, tracked, recorder, &mut said) {
+                let executable = Executable::Sealed(build.fd(), &self.program.path);
+                let (environment, inherited) = preparation.for_the_program();
+                match self.launch(executable, environment, &inherited) {
+                    Ok(running) => {
+                        gaps.append(&mut said);
+                        return Ok(Started::new(running, Some(preparation), None));
+                    }
+                    Err(error) => {
+                        let reason = format!("the tracked build could not be executed: {error}");
+                        gaps.push(reason.clone());
+                        refused = Some(reason);
+                    }
+                }
+            }
+        }
+        let executable = Executable::Path(&self.program.path);
+        if let Some(preparation) = self.prepare(known, None, recorder, gaps) {
+            let (environment, inherited) = preparation.for_the_program();
+            match self.launch(executable, environment, &inherited) {
+                Ok(running) => return Ok(Started::new(running, Some(preparation), refused)),
+                // A longer environment may be too long.
+                Err(error) => gaps.push(format!("the run could not be recorded: {error}")),
+            }
+        }
+        let running = self.launch(executable, &self.environment, &[])?;
+        Ok(Started::new(running, None, refused))
     }
 
     /// Runs P, or the tracked build, and records it. `gaps` are sentences that
@@ -86,40 +146,20 @@ impl Supervisor<'_> {
         tracked: Option<&TrackedBuild>,
         recorder: &mut Recorder,
         mut gaps: Vec<String>,
-    ) -> Result<(Ended, RunRecord), AgentError> {
-        let random = sys::random_u64().map_err(|e| AgentError::call("getrandom", e))?;
-        let preparation = self.prepare(known, tracked, recorder, &mut gaps);
+    ) -> Result<Run, AgentError> {
+        let Started {
+            running,
+            preparation,
+            refused,
+        } = self.start(known, tracked, recorder, &mut gaps)?;
+        let ran_tracked = tracked.filter(|_| preparation.as_ref().is_some_and(|p| p.tracked));
         let asked_to_watch = preparation.as_ref().is_some_and(|p| p.collector.is_some());
-
-        let started = Instant::now();
-        let start = clock::read();
-        let pid = match (&preparation, tracked) {
-            (Some(p), Some(build)) => {
-                let executable = Executable::Sealed(build.fd(), &self.program.path);
-                self.launch(executable, &p.environment, &p.inherited())
-            }
-            (Some(p), None) => {
-                let executable = Executable::Path(&self.program.path);
-                self.launch(executable, &p.environment, &p.inherited())
-            }
-            (None, _) => {
-                let executable = Executable::Path(&self.program.path);
-                self.launch(executable, &self.environment, &[])
-            }
-        }?;
-        // From here on the socket belongs to the program alone: when it closes
-        // its end, the collector must see that.
-        let preparation = preparation.map(|mut p| {
-            p.programs_socket = None;
-            p
-        });
-        let ended = supervise::wait(pid, self.queue)?;
+        let ended = supervise::wait(running.pid, self.queue)?;
         let end = clock::read();
-        let wall_us = u64::try_from(started.elapsed().as_micros()).unwrap_or(u64::MAX);
+        let wall_us = u64::try_from(running.started.elapsed().as_micros()).unwrap_or(u64::MAX);
 
         let mut collected = Collected::default();
         let mut remains = Remains::read(&[]);
-        let ran_tracked = preparation.is_some().then_some(tracked).flatten();
         if let Some(preparation) = preparation {
             match preparation.region.bytes() {
                 Ok(bytes) => remains = Remains::read(&bytes),
@@ -156,7 +196,7 @@ impl Supervisor<'_> {
         );
         let record = RunRecord {
             schema: Schema::default(),
-            id: record::run_id(&recorder.agent.0, random),
+            id: record::run_id(&recorder.agent.0, sys::unique_u64()),
             agent: recorder.agent.clone(),
             build: known.build.clone(),
             tier: recorder.tier,
@@ -165,13 +205,28 @@ impl Supervisor<'_> {
             outcome,
             wall_us,
             cpu_us: ended.cpu_us,
+            unrecorded_threads: match remains.pid {
+                Some(_) => remains.unrecorded_threads,
+                None => 1,
+            },
             threads: remains.threads,
             watch,
-            clock: clock::tie(start, end),
+            clock: clock::tie(running.clock, end),
             mappings,
             gaps,
         };
-        Ok((ended, record))
+        Ok(Run {
+            ended,
+            record,
+            refused,
+        })
+    }
+
+    /// The sanitizer library that the program brings or is given.
+    fn sanitizer(&self, known: &KnownProgram) -> Option<String> {
+        let given = environment::preloaded(&self.environment);
+        let brought = known.facts.loading.sanitizer().map(str::to_string);
+        brought.or_else(|| given.into_iter().find(|name| dynamic::is_sanitizer(name)))
     }
 
     /// Shared memory, environment and watchpoint reader for one run; `None`,
@@ -183,6 +238,7 @@ impl Supervisor<'_> {
         recorder: &Recorder,
         gaps: &mut Vec<String>,
     ) -> Option<Preparation> {
+        let sanitizer = self.sanitizer(known);
         let preload = match (tracked, &recorder.preload) {
             (Some(_), _) => None,
             (None, _) if !known.facts.dynamic => {
@@ -191,6 +247,14 @@ impl Supervisor<'_> {
                      be captured"
                         .into(),
                 );
+                return None;
+            }
+            (None, _) if sanitizer.is_some() => {
+                gaps.push(format!(
+                    "the program uses {}, which lets nothing be preloaded: crashes of the \
+                     untouched build cannot be captured",
+                    sanitizer.unwrap_or_default()
+                ));
                 return None;
             }
             (None, Ok(path)) => Some(path.as_path()),
@@ -228,6 +292,7 @@ impl Supervisor<'_> {
             }
         };
         Some(Preparation {
+            tracked: tracked.is_some(),
             environment: environment::activated(&self.environment, &region.activation(), preload),
             region,
             collector,
@@ -236,7 +301,38 @@ impl Supervisor<'_> {
     }
 }
 
+/// A process, and when it was started.
+struct Running {
+    pid: i32,
+    started: Instant,
+    clock: clock::Reading,
+}
+
+/// A command that runs, with what was prepared for it.
+struct Started {
+    running: Running,
+    preparation: Option<Preparation>,
+    refused: Option<String>,
+}
+
+impl Started {
+    fn new(running: Running, preparation: Option<Preparation>, refused: Option<String>) -> Started {
+        // From here on the socket belongs to the program alone: when it closes
+        // its end, the collector must see that.
+        let preparation = preparation.map(|mut p| {
+            p.programs_socket = None;
+            p
+        });
+        Started {
+            running,
+            preparation,
+            refused,
+        }
+    }
+}
+
 struct Preparation {
+    tracked: bool,
     region: RegionFile,
     environment: Vec<CString>,
     collector: Option<Collector>,
@@ -244,11 +340,14 @@ struct Preparation {
 }
 
 impl Preparation {
-    fn inherited(&self) -> Vec<RawFd> {
-        self.programs_socket
+    /// The environment and the descriptors that the program gets.
+    fn for_the_program(&self) -> (&[CString], Vec<RawFd>) {
+        let inherited = self
+            .programs_socket
             .iter()
             .map(|socket| socket.as_raw_fd())
             .chain([self.region.fd().as_raw_fd()])
-            .collect()
+            .collect();
+        (&self.environment, inherited)
     }
 }

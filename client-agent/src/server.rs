@@ -1,15 +1,21 @@
 //! What the agent says to the server, over plain HTTP.
 //!
-//! Time-outs are short: an assignment is asked for before the command starts,
-//! and the command must not wait long for a server that is not there.
+//! Every conversation has a time limit from its first step to its last: the
+//! command does not start before assignment and patch are there, or given up,
+//! and the agent does not end before the record is sent, or given up.
 
 use crate::error::AgentError;
 use sketch_model::{Assignment, AssignmentRequest, RunRecord, VariantRef};
-use std::{thread, time::Duration};
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
 use ureq::{Body, http::Response};
 
-const CONNECT: Duration = Duration::from_secs(2);
-const WHOLE: Duration = Duration::from_secs(15);
+const FOR_THE_ASSIGNMENT: Duration = Duration::from_secs(2);
+const FOR_THE_PATCH: Duration = Duration::from_secs(5);
+/// For all tries together.
+const FOR_THE_RECORD: Duration = Duration::from_secs(10);
 const LARGEST_ANSWER: u64 = 1 << 20;
 const LARGEST_PATCH: u64 = 1 << 30;
 const UPLOAD_TRIES: u32 = 3;
@@ -26,8 +32,6 @@ impl Server {
     pub fn at(url: &str) -> Server {
         let http = ureq::Agent::config_builder()
             .http_status_as_error(false)
-            .timeout_connect(Some(CONNECT))
-            .timeout_global(Some(WHOLE))
             .build()
             .into();
         Server {
@@ -47,9 +51,12 @@ impl Server {
         }
     }
 
-    fn post(&self, path: &str, body: &[u8]) -> Result<Response<Body>, AgentError> {
+    fn post(&self, path: &str, body: &[u8], limit: Duration) -> Result<Response<Body>, AgentError> {
         self.http
             .post(format!("{}{path}", self.url))
+            .config()
+            .timeout_global(Some(limit))
+            .build()
             .header("content-type", "application/json")
             .send(body)
             .map_err(|e| self.unreachable(e))
@@ -61,7 +68,7 @@ impl Server {
         let unreadable = |reason: String| AgentError::ServerAnswer { what: WHAT, reason };
         let body = serde_json::to_vec(request).map_err(|e| unreadable(e.to_string()))?;
         let answer = read(
-            self.post("/api/v1/assignment", &body)?,
+            self.post("/api/v1/assignment", &body, FOR_THE_ASSIGNMENT)?,
             WHAT,
             LARGEST_ANSWER,
         )?;
@@ -80,7 +87,14 @@ impl Server {
             "{}/api/v1/patches/{}/{}",
             self.url, variant.campaign, variant.iteration
         );
-        let response = self.http.get(url).call().map_err(|e| self.unreachable(e))?;
+        let response = self
+            .http
+            .get(url)
+            .config()
+            .timeout_global(Some(FOR_THE_PATCH))
+            .build()
+            .call()
+            .map_err(|e| self.unreachable(e))?;
         read(response, "a patch", LARGEST_PATCH)
     }
 
@@ -92,10 +106,12 @@ impl Server {
             what: WHAT,
             reason: e.to_string(),
         })?;
+        let started = Instant::now();
         let mut tries = 0;
         loop {
+            let left = FOR_THE_RECORD.saturating_sub(started.elapsed());
             let outcome = self
-                .post("/api/v1/runs", &body)
+                .post("/api/v1/runs", &body, left)
                 .and_then(|response| read(response, WHAT, LARGEST_ANSWER));
             tries += 1;
             match outcome {
@@ -104,7 +120,12 @@ impl Server {
                 Err(AgentError::ServerRefused { status, .. }) if (400..500).contains(&status) => {
                     return outcome.map(|_| ());
                 }
-                Err(error) if tries >= UPLOAD_TRIES => return Err(error),
+                Err(error)
+                    if tries >= UPLOAD_TRIES
+                        || started.elapsed() + BETWEEN_TRIES >= FOR_THE_RECORD =>
+                {
+                    return Err(error);
+                }
                 Err(_) => thread::sleep(BETWEEN_TRIES),
             }
         }

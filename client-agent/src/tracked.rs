@@ -2,8 +2,13 @@
 //! the original, and kept as a sealed file in memory that is executed itself.
 
 use crate::{
-    elf::ElfFacts, error::AgentError, modules::MainModule, preload::write_whole, process::sys,
-    program::KnownProgram, server::Server,
+    elf::ElfFacts,
+    error::AgentError,
+    modules::MainModule,
+    preload::write_whole,
+    process::sys::{self, MemoryUse},
+    program::KnownProgram,
+    server::Server,
 };
 use code_patch::PublicKey;
 use sketch_model::VariantRef;
@@ -115,11 +120,18 @@ fn seal(
 ) -> Result<TrackedBuild, AgentError> {
     let facts = ElfFacts::read(&bytes)
         .ok_or_else(|| AgentError::PatchRefused("its result is not a 64-bit ELF file".into()))?;
+    if let Some(name) = facts.loading.bound_to_its_folder() {
+        return Err(AgentError::PatchRefused(format!(
+            "the program looks for libraries beside itself ({name}), and a tracked build has no \
+             folder; link it with absolute paths"
+        )));
+    }
     // The kernel allows 249 bytes; the rest of a longer name says nothing new.
     let mut name = program.file_name().as_bytes().to_vec();
     name.truncate(200);
     let name = CString::new(name).unwrap_or_else(|_| c"program".to_owned());
-    let file = sys::memfd(&name).map_err(|e| AgentError::call("memfd_create", e))?;
+    let file =
+        sys::memfd(&name, MemoryUse::Program).map_err(|e| AgentError::call("memfd_create", e))?;
     let mut file = File::from(file);
     file.write_all(&bytes)
         .map_err(|e| AgentError::call("write of the tracked build", e))?;

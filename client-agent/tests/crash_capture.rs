@@ -165,3 +165,23 @@ fn a_declared_exit_code_is_a_failure() {
     let record = common::read_record(&file);
     assert_eq!(failure(&record).kind, FailureKind::ExitCode(4));
 }
+
+#[test]
+fn a_program_that_was_replaced_while_it_ran_is_still_known() {
+    let workshop = Workshop::new();
+    let program = workshop.compile("crash", "crash", &[]);
+    let kept = workshop.compile("crash", "kept", &[]);
+    let (output, record) = workshop.record(&program, &["unlinked"]);
+    assert_eq!(output.status.signal(), Some(libc::SIGSEGV));
+    let named: Vec<_> = failure(&record).threads[0]
+        .frames
+        .iter()
+        .filter(|frame| Path::new(&frame.module) == program)
+        .filter_map(|frame| function_at(&kept, frame.lookup.0))
+        .collect();
+    assert_eq!(
+        named[..3],
+        ["dereference", "caller_of_dereference", "main"],
+        "{named:?}"
+    );
+}

@@ -285,59 +285,6 @@ fn without_an_agent_the_hooks_do_nothing() {
 }
 
 #[test]
-fn a_tampered_patch_is_refused_and_the_untouched_program_runs() {
-    let workshop = Workshop::new();
-    let pair = workshop.compile_pair(&[]);
-    let mut patch = signed_patch(&pair.0, &pair.1);
-    let last = patch.bytes.len() - 1;
-    patch.bytes[last] ^= 1;
-    let server = FakeServer::start(Some(patch));
-    let output = workshop
-        .agent()
-        .args(["--server", &server.url, "--key", &server.key()])
-        .args(["--repeat", "2", "--"])
-        .arg(&pair.0)
-        .arg("kinds")
-        .output()
-        .expect("the agent starts");
-    assert_eq!(output.status.code(), Some(0));
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(said.lines().count(), 1, "said once: {said}");
-    let records = server.records();
-    assert_eq!(records.len(), 2);
-    for record in &records {
-        assert_eq!(record.variant, None);
-        assert!(record.threads.is_empty());
-        assert!(
-            record.gaps[0].starts_with(
-                "the assigned tracked build was not run: the patch was refused: the patch's signature"
-            ),
-            "{:?}",
-            record.gaps
-        );
-    }
-}
-
-#[test]
-fn without_a_pinned_key_nothing_from_the_network_is_run() {
-    let workshop = Workshop::new();
-    let pair = workshop.compile_pair(&[]);
-    let server = FakeServer::start(Some(signed_patch(&pair.0, &pair.1)));
-    let output = workshop
-        .agent()
-        .args(["--server", &server.url, "--"])
-        .arg(&pair.0)
-        .arg("kinds")
-        .output()
-        .expect("the agent starts");
-    assert_eq!(output.status.code(), Some(0));
-    let record = &server.records()[0];
-    assert_eq!(record.variant, None);
-    assert!(record.gaps[0].ends_with("give --key"), "{:?}", record.gaps);
-    assert!(!server.paths().iter().any(|path| path.contains("patches")));
-}
-
-#[test]
 fn a_patch_is_fetched_once() {
     let workshop = Workshop::new();
     let pair = workshop.compile_pair(&[]);
@@ -361,4 +308,13 @@ fn a_patch_is_fetched_once() {
     assert_eq!(fetched, 1);
     assert!(server.records().iter().all(|r| r.variant == Some(VARIANT)));
     assert_eq!(server.records().len(), 4);
+}
+
+#[test]
+fn a_constructor_without_arguments_does_nothing() {
+    let workshop = Workshop::new();
+    let pair = workshop.compile_pair(&[]);
+    let (output, record) = workshop.record_tracked(&pair, &["no-arguments"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert_eq!(record.threads[0].head.len(), 6);
 }

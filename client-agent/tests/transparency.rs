@@ -4,9 +4,10 @@ mod common;
 
 use common::{FakeServer, Workshop};
 use std::{
+    ffi::{CString, OsStr},
     fs,
-    io::{BufRead, BufReader, Write},
-    os::unix::process::ExitStatusExt,
+    io::Write,
+    os::unix::{ffi::OsStrExt, process::ExitStatusExt},
     process::{Command, Stdio},
 };
 
@@ -65,25 +66,142 @@ fn grandchildren_get_the_environment_untouched() {
 }
 
 #[test]
-fn a_signal_to_the_agent_reaches_the_command() {
+fn an_operator_who_cannot_be_told_anything_changes_nothing() {
     let workshop = Workshop::new();
     let program = workshop.compile("transparent", "transparent", &[]);
-    let mut agent = workshop
+    let shell = |redirection: &str, prefix: &[&OsStr]| {
+        let mut command = Command::new("/bin/sh");
+        command
+            .args(["-c", &format!("\"$@\" {redirection}"), "sh"])
+            .args(prefix)
+            .arg(&program)
+            .arg("streams")
+            .stdin(Stdio::null());
+        command.status().expect("runs").code()
+    };
+    let cache = workshop.path("cache");
+    let impossible = workshop.path("no-such-folder/record.json");
+    let agent: [&OsStr; 7] = [
+        common::AGENT.as_ref(),
+        "run".as_ref(),
+        "--cache".as_ref(),
+        cache.as_ref(),
+        // This gives it something to say.
+        "--store-record".as_ref(),
+        impossible.as_ref(),
+        "--".as_ref(),
+    ];
+    for (redirection, streams) in [
+        ("2>/dev/full", 7),
+        ("2>&-", 3),
+        ("0<&- 2>&-", 2),
+        ("0<&- 1>&- 2>&-", 0),
+    ] {
+        assert_eq!(shell(redirection, &[]), Some(streams), "{redirection} bare");
+        assert_eq!(shell(redirection, &agent), Some(streams), "{redirection}");
+    }
+    let silenced = |arguments: &str| {
+        Command::new("/bin/sh")
+            .args(["-c", &format!("\"$0\" {arguments}"), common::AGENT])
+            .status()
+            .expect("runs")
+            .code()
+    };
+    assert_eq!(silenced("doctor >/dev/full"), Some(0));
+    assert_eq!(silenced("run -- no-such-command 2>/dev/full"), Some(127));
+}
+
+#[test]
+fn a_record_that_cannot_be_stored_is_said_and_the_command_runs() {
+    let workshop = Workshop::new();
+    let program = workshop.compile("crash", "crash", &[]);
+    let output = workshop
         .agent()
+        .arg("--store-record")
+        .arg(workshop.path("no-such-folder/record.json"))
         .arg("--")
         .arg(&program)
-        .arg("wait-for-term")
-        .stdout(Stdio::piped())
-        .spawn()
+        .args(["exit", "7"])
+        .output()
         .expect("the agent starts");
-    let mut line = String::new();
-    BufReader::new(agent.stdout.take().expect("piped"))
-        .read_line(&mut line)
-        .expect("a line");
-    assert_eq!(line, "ready\n");
-    // SAFETY: sends a signal to our own child.
-    unsafe { libc::kill(agent.id() as i32, libc::SIGTERM) };
-    assert_eq!(agent.wait().expect("ends").code(), Some(5));
+    assert_eq!(output.status.code(), Some(7));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("records are not stored"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+}
+
+#[test]
+fn nothing_is_preloaded_before_a_sanitizer() {
+    let workshop = Workshop::new();
+    // Like the real one, it ends a process in which it does not come first.
+    let source = workshop.path("asan.c");
+    fs::write(
+        &source,
+        "#include <stdlib.h>\n__attribute__((constructor)) static void first(void) \
+         { if (getenv(\"LD_PRELOAD\")) _Exit(1); }\n",
+    )
+    .expect("written");
+    let library = workshop.path("libasan.so.8");
+    let made = Command::new("clang-19")
+        .args(["-shared", "-fPIC", "-Wl,-soname,libasan.so.8"])
+        .arg(&source)
+        .arg("-o")
+        .arg(&library)
+        .status()
+        .expect("clang-19 is installed");
+    assert!(made.success());
+    let folder = workshop.path("");
+    let program = workshop.compile(
+        "crash",
+        "crash",
+        &[
+            "-Wl,--no-as-needed",
+            library.to_str().expect("text"),
+            &format!("-Wl,-rpath,{}", folder.display()),
+        ],
+    );
+    let (output, record) = workshop.record(&program, &["exit", "7"]);
+    assert_eq!(output.status.code(), Some(7));
+    assert!(
+        record.gaps[0].starts_with("the program uses libasan.so.8"),
+        "{:?}",
+        record.gaps
+    );
+}
+
+#[test]
+fn a_program_with_file_capabilities_is_left_alone() {
+    let workshop = Workshop::new();
+    let program = workshop.compile("crash", "crash", &[]);
+    let path = CString::new(program.as_os_str().as_bytes()).expect("a path");
+    // Version 2, effective, cap_net_bind_service permitted.
+    let value: [u32; 5] = [0x0200_0001, 1 << 10, 0, 0, 0];
+    // SAFETY: strings end in zero; the value is as long as said.
+    let set = unsafe {
+        libc::setxattr(
+            path.as_ptr(),
+            c"security.capability".as_ptr(),
+            value.as_ptr().cast(),
+            size_of_val(&value),
+            0,
+        )
+    };
+    if set != 0 {
+        // Only root may grant capabilities, and not on every file system.
+        return;
+    }
+    let output = workshop
+        .agent()
+        .arg("--store-record")
+        .arg(workshop.path("r.json"))
+        .arg("--")
+        .arg(&program)
+        .args(["exit", "7"])
+        .output()
+        .expect("the agent starts");
+    assert_eq!(output.status.code(), Some(7));
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("it has file capabilities"), "{said}");
 }
 
 #[test]
@@ -140,8 +258,11 @@ fn without_a_server_the_command_runs_all_the_same() {
         .expect("the agent starts");
     assert_eq!(output.status.code(), Some(7));
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(said.lines().count(), 1, "{said}");
-    assert!(said.contains("cannot be reached"), "{said}");
+    let lines: Vec<_> = said.lines().collect();
+    assert_eq!(lines.len(), 2, "{said}");
+    assert!(lines[0].contains("the untouched program is run"), "{said}");
+    assert!(lines[1].contains("the record could not be sent"), "{said}");
+    assert!(lines.iter().all(|line| line.contains("cannot be reached")));
 }
 
 #[test]

@@ -26,7 +26,7 @@ impl PublicKey {
     }
 }
 
-/// A patch whose signature, version and expiry have been checked.
+/// A patch whose signature, format and expiry have been checked.
 #[derive(Debug)]
 pub struct VerifiedPatch {
     manifest: PatchManifest,

@@ -10,15 +10,18 @@
 
 use inkwell::builder::Builder;
 use inkwell::context::Context;
-use inkwell::llvm_sys::core::LLVMSetCurrentDebugLocation2;
+use inkwell::llvm_sys::LLVMTailCallKind;
+use inkwell::llvm_sys::core::{LLVMGetTailCallKind, LLVMSetCurrentDebugLocation2};
 use inkwell::llvm_sys::debuginfo::LLVMInstructionGetDebugLoc;
 use inkwell::module::Module;
-use inkwell::types::FunctionType;
+use inkwell::types::{BasicTypeEnum, FunctionType, VectorType};
 use inkwell::values::{
-    AnyValue, AsValueRef, BasicValueEnum, FunctionValue, InstructionValue, IntValue, PointerValue,
+    AnyValue, AsValueRef, BasicValueEnum, FunctionValue, InstructionOpcode, InstructionValue,
+    IntValue, PointerValue,
 };
 use inkwell::{InlineAsmDialect, builder::BuilderError};
 use sketch_model::SiteId;
+use std::num::NonZero;
 
 const READ_CLOCK_BEFORE: &str = "lfence\n\trdtsc\n\tshl $$32, %rdx\n\tor %rdx, %rax";
 const READ_CLOCK_AFTER_STORE: &str = "mfence\n\tlfence\n\trdtsc\n\tshl $$32, %rdx\n\tor %rdx, %rax";
@@ -27,9 +30,45 @@ const CLOCK_CONSTRAINTS: &str = "={rax},~{rdx},~{memory},~{dirflag},~{fpsr},~{fl
 /// The write flag of `__failsketch_access`'s second argument.
 const WRITE: u64 = 1 << 31;
 
+/// Bytes of a general register: the widest value that a hook carries.
+const WORD: u32 = 8;
+
 /// What an instruction computes; `None` if it computes nothing.
 pub fn result_of(instruction: InstructionValue<'_>) -> Option<BasicValueEnum<'_>> {
     BasicValueEnum::try_from(instruction.as_any_value_enum()).ok()
+}
+
+fn must_be_tail_call(call: InstructionValue<'_>) -> bool {
+    if call.get_opcode() != InstructionOpcode::Call {
+        return false;
+    }
+    // SAFETY: `call` is a live call instruction.
+    let kind = unsafe { LLVMGetTailCallKind(call.as_value_ref()) };
+    kind == LLVMTailCallKind::LLVMTailCallKindMustTail
+}
+
+/// Whether a hook can carry this value's bits, or its size alone says that it
+/// cannot. Small structs and arrays as values are neither; compilers hardly
+/// make them.
+pub fn can_carry(value: &BasicValueEnum<'_>, size: u32) -> bool {
+    match value {
+        BasicValueEnum::ArrayValue(_) | BasicValueEnum::StructValue(_) => size > WORD,
+        BasicValueEnum::ScalableVectorValue(_) => false,
+        // A vector of bits does not fill its bytes.
+        BasicValueEnum::VectorValue(vector) => {
+            size > WORD || vector_bits(vector.get_type()) == Some(8 * size)
+        }
+        _ => true,
+    }
+}
+
+fn vector_bits(vector: VectorType<'_>) -> Option<u32> {
+    let element = match vector.get_element_type() {
+        BasicTypeEnum::IntType(integer) => integer.get_bit_width(),
+        BasicTypeEnum::FloatType(float) => float.get_bit_width(),
+        _ => return None,
+    };
+    Some(element * vector.get_size())
 }
 
 /// Emits hooks into one module.
@@ -121,7 +160,7 @@ impl<'ctx> Hooks<'ctx> {
         };
         let after = self.read_clock(after)?;
         let value = match value {
-            Some(value) => self.widened(value)?,
+            Some(value) => self.widened(value, access.size)?,
             None => wide.const_zero(),
         };
         let arguments = [
@@ -181,21 +220,20 @@ impl<'ctx> Hooks<'ctx> {
         object: BasicValueEnum<'ctx>,
     ) -> Result<(), BuilderError> {
         self.stand_before(call);
-        let object = self.widened(object)?;
+        let object = self.widened(object, WORD)?;
         let site = self.narrow(site.0.into());
         self.builder
             .build_call(self.sync_begin, &[site.into(), object.into()], "")?;
         // A call that ends its block (an `invoke`) has no place behind it.
-        let Some(next) = call
-            .get_next_instruction()
-            .filter(|_| !call.is_terminator())
-        else {
+        // Nothing may stand between a tail call that must be one and its return.
+        let ends_here = call.is_terminator() || must_be_tail_call(call);
+        let Some(next) = call.get_next_instruction().filter(|_| !ends_here) else {
             return Ok(());
         };
         let before = self.read_clock(READ_CLOCK_BEFORE)?;
         self.stand_between(call, next);
         let result = match result_of(call) {
-            Some(result) => self.widened(result)?,
+            Some(result) => self.widened(result, WORD)?,
             None => self.context.i64_type().const_zero(),
         };
         let arguments = [site.into(), object.into(), result.into(), before.into()];
@@ -244,28 +282,30 @@ impl<'ctx> Hooks<'ctx> {
         ))
     }
 
-    /// A scalar of at most eight bytes as an integer; anything larger as zero,
-    /// which the record's size marks as "no value".
-    fn widened(&self, value: BasicValueEnum<'ctx>) -> Result<IntValue<'ctx>, BuilderError> {
+    /// The bits of a value of at most eight bytes as an integer; anything larger
+    /// as zero, which the record's size marks as "no value".
+    fn widened(
+        &self,
+        value: BasicValueEnum<'ctx>,
+        size: u32,
+    ) -> Result<IntValue<'ctx>, BuilderError> {
         let wide = self.context.i64_type();
         let integer = match value {
             BasicValueEnum::IntValue(integer) => integer,
             BasicValueEnum::PointerValue(pointer) => {
                 return self.builder.build_ptr_to_int(pointer, wide, "");
             }
-            BasicValueEnum::FloatValue(float) => {
-                let same_width = if float.get_type() == self.context.f32_type() {
-                    self.context.i32_type()
-                } else if float.get_type() == self.context.f64_type() {
-                    wide
-                } else {
+            _ if size > WORD => return Ok(wide.const_zero()),
+            _ => {
+                let bits = NonZero::new(8 * size);
+                let Some(Ok(same_width)) = bits.map(|b| self.context.custom_width_int_type(b))
+                else {
                     return Ok(wide.const_zero());
                 };
                 self.builder
-                    .build_bit_cast(float, same_width, "")?
+                    .build_bit_cast(value, same_width, "")?
                     .into_int_value()
             }
-            _ => return Ok(wide.const_zero()),
         };
         match integer.get_type().get_bit_width() {
             64 => Ok(integer),

@@ -26,6 +26,9 @@ pub struct Position {
     pub file: String,
     pub line: u32,
     pub column: u32,
+    /// Tells apart the copies of a call that was inlined several times: each
+    /// has a debug location of its own.
+    pub copy: usize,
 }
 
 /// The positions of an instruction: where it was written first, then the calls
@@ -51,6 +54,7 @@ pub fn positions(context: LLVMContextRef, instruction: LLVMValueRef) -> Vec<Posi
                 file: file_of(scope),
                 line,
                 column,
+                copy: location as usize,
             });
         }
         location = outer;

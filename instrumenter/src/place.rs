@@ -5,15 +5,19 @@
 //! (folded away): all places are hooked under one id, and how many there were
 //! is returned, because a site that stands nowhere can be neither true nor
 //! false in any run.
+//!
+//! A branch that was duplicated is not hooked: a rotated loop tests its
+//! condition once to enter and once, inverted, to go on, and one number cannot
+//! say which way both went.
 
-use crate::hooks::{Access, Hooks, result_of};
+use crate::hooks::{Access, Hooks, can_carry, result_of};
 use crate::locate::{Position, positions};
 use inkwell::builder::BuilderError;
 use inkwell::context::{AsContextRef, Context};
 use inkwell::module::Module;
 use inkwell::targets::TargetData;
 use inkwell::values::{AsValueRef, BasicValueEnum, InstructionOpcode, InstructionValue, Operand};
-use sketch_model::{Placement, PointKind, Site, StatementId, TrackingPlan};
+use sketch_model::{Placement, PointKind, Site, SiteId, StatementId, TrackingPlan};
 use std::collections::{HashMap, HashSet};
 
 /// Hooks every site of `plan` that lives in `module`, adding to `placement`.
@@ -32,9 +36,16 @@ pub fn place<'ctx>(
     if found.is_empty() {
         return Ok(false);
     }
+    let mut copies: HashMap<SiteId, u32> = HashMap::new();
+    for (site, _) in &found {
+        *copies.entry(site.id).or_default() += 1;
+    }
     let hooks = Hooks::declare(context, module);
     let mut any = false;
     for (site, instruction) in found {
+        if site.kind == PointKind::Branch && copies[&site.id] > 1 {
+            continue;
+        }
         if hook(&hooks, &layout, site, instruction)? {
             any = true;
             if let Some(places) = placement.places.get_mut(site.id.0 as usize) {
@@ -106,13 +117,14 @@ fn find<'ctx, 'p>(
                         .map(|site| (site, instruction)),
                 );
                 // A call that was inlined is reached where its body begins.
-                if instruction.get_opcode() == InstructionOpcode::Phi {
+                let pads = [InstructionOpcode::Phi, InstructionOpcode::LandingPad];
+                if pads.contains(&instruction.get_opcode()) {
                     continue;
                 }
-                for site in inlined_through.iter().flat_map(|call| index.at(call)) {
-                    if site.kind == PointKind::Call && entered.insert(site.id) {
-                        found.push((site, instruction));
-                    }
+                for call in inlined_through {
+                    let calls = index.at(call).filter(|s| s.kind == PointKind::Call);
+                    let begun = calls.filter(|site| entered.insert((site.id, call.copy)));
+                    found.extend(begun.map(|site| (site, instruction)));
                 }
             }
         }
@@ -177,11 +189,15 @@ fn hook<'ctx>(
                 return Ok(false);
             };
             let size = layout.get_store_size(&accessed.get_type());
+            let size = u32::try_from(size).unwrap_or(u32::MAX);
+            if !can_carry(&accessed, size) {
+                return Ok(false);
+            }
             let access = Access {
                 instruction,
                 address,
                 stored,
-                size: u32::try_from(size).unwrap_or(u32::MAX),
+                size,
             };
             hooks.access(site.id, site.arm_slot, &access)?;
         }

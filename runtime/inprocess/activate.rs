@@ -8,18 +8,22 @@
 use crate::{
     crash,
     environment::Environment,
-    layout::{MAGIC, MAPS_BYTES, REGION_SIZE, Region, VERSION},
+    layout::{Header, MAGIC, MAPS_BYTES, REGION_SIZE, Region, VERSION},
     maps, state, sys,
 };
 use core::{
+    mem::offset_of,
     ptr::null_mut,
     sync::atomic::{AtomicU32, Ordering},
 };
 
-/// The C library calls this with `main`'s arguments. Named only so that no symbol
-/// of ours can clash with the program's.
+/// glibc calls this with `main`'s arguments; other C libraries with none. Named
+/// only so that no symbol of ours can clash with the program's.
 #[cfg_attr(not(failsketch_preload), unsafe(no_mangle))]
-extern "C" fn __failsketch_constructor(_argc: i32, _argv: *mut *mut u8, envp: *mut *mut u8) {
+extern "C" fn __failsketch_constructor(argc: i32, argv: *mut *mut u8, envp: *mut *mut u8) {
+    if !are_arguments_of_main(argc, argv, envp) {
+        return;
+    }
     let environment = Environment(envp);
     let Some(activation) = environment.take_activation() else {
         return;
@@ -27,7 +31,16 @@ extern "C" fn __failsketch_constructor(_argc: i32, _argv: *mut *mut u8, envp: *m
     #[cfg(failsketch_preload)]
     environment.restore_preload();
     let region = claim(activation.fd, activation.nonce);
-    if region.is_null() || !state::start_recording(region) {
+    if region.is_null() {
+        return;
+    }
+    if !state::start_recording(region) {
+        // SAFETY: the region is mapped, and given up here.
+        unsafe {
+            AtomicU32::from_ptr(&raw mut (*region).header.pid).store(0, Ordering::Release);
+            close_socket((*region).header.socket);
+            sys::unmap(region.cast(), REGION_SIZE);
+        }
         return;
     }
     // SAFETY: the region is mapped for the rest of the process's life and this
@@ -39,10 +52,32 @@ extern "C" fn __failsketch_constructor(_argc: i32, _argv: *mut *mut u8, envp: *m
         crash::install(region);
         #[cfg(not(failsketch_preload))]
         crate::watch::open(region);
-        let socket = (*region).header.socket;
-        if socket >= 0 {
-            sys::close(socket);
-        }
+        close_socket((*region).header.socket);
+    }
+}
+
+/// Whether these are arguments, and not what happened to be in the registers. The
+/// kernel puts the environment right after the arguments, and their number right
+/// before; a library's constructor may have moved the environment by now.
+fn are_arguments_of_main(argc: i32, argv: *mut *mut u8, envp: *mut *mut u8) -> bool {
+    if argc < 1 || argv.is_null() || envp.is_null() {
+        return false;
+    }
+    if envp == argv.wrapping_add(argc as usize + 1) {
+        return true;
+    }
+    let mut before = 0u64;
+    // SAFETY: `before` is eight bytes long.
+    let copied = unsafe {
+        let at = argv.wrapping_sub(1) as u64;
+        sys::copy_without_faulting((&raw mut before).cast(), at, 8)
+    };
+    copied == 8 && before == argc as u64
+}
+
+fn close_socket(socket: i32) {
+    if socket >= 0 {
+        sys::close(socket);
     }
 }
 
@@ -62,6 +97,15 @@ fn claim(fd: i32, nonce: u64) -> *mut Region {
     }
     let at = sys::map(REGION_SIZE, sys::PROT_READ_WRITE, sys::MAP_SHARED, fd);
     if at.is_null() {
+        // Without the mapping the program gets its descriptors back all the same.
+        if field(fd, offset_of!(Header, magic), 8) == Some(MAGIC)
+            && field(fd, offset_of!(Header, nonce), 8) == Some(nonce)
+        {
+            if let Some(socket) = field(fd, offset_of!(Header, socket), 4) {
+                close_socket(socket as i32);
+            }
+            sys::close(fd);
+        }
         return null_mut();
     }
     let region = at.cast::<Region>();
@@ -85,4 +129,12 @@ fn claim(fd: i32, nonce: u64) -> *mut Region {
         sys::unmap(at, REGION_SIZE);
     }
     null_mut()
+}
+
+/// A field of the header, read from the file.
+fn field(fd: i32, offset: usize, size: usize) -> Option<u64> {
+    let mut value = 0u64;
+    let at = offset_of!(Region, header) + offset;
+    let got = sys::read_at(fd, (&raw mut value).cast(), size, at);
+    (got == size as isize).then_some(value)
 }

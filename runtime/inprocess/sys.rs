@@ -20,6 +20,7 @@ const POLL: usize = 7;
 const MMAP: usize = 9;
 const MUNMAP: usize = 11;
 const RT_SIGACTION: usize = 13;
+const PREAD64: usize = 17;
 const MADVISE: usize = 28;
 const NANOSLEEP: usize = 35;
 const GETPID: usize = 39;
@@ -75,6 +76,11 @@ unsafe fn syscall(number: usize, args: [usize; 6]) -> isize {
 pub fn read(fd: i32, into: *mut u8, length: usize) -> isize {
     // SAFETY: callers pass memory that they own for `length` bytes.
     unsafe { syscall(READ, [fd as usize, into as usize, length, 0, 0, 0]) }
+}
+
+pub fn read_at(fd: i32, into: *mut u8, length: usize, offset: usize) -> isize {
+    // SAFETY: callers pass memory that they own for `length` bytes.
+    unsafe { syscall(PREAD64, [fd as usize, into as usize, length, offset, 0, 0]) }
 }
 
 pub fn close(fd: i32) {

@@ -10,7 +10,7 @@ pub struct PatchManifest {
     pub schema: Schema,
     pub build: BuildId,
     pub variant: VariantRef,
-    /// Grows with each patch that a server makes; an agent never goes back.
+    /// Grows with each patch that a server makes. Agents do not compare it yet.
     pub version: u64,
     /// Seconds since 1970 after which no agent applies it.
     pub expires: u64,

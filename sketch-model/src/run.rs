@@ -144,6 +144,9 @@ pub struct WatchRecord {
     pub counted: u64,
     /// How often a slot was aimed.
     pub armed: u64,
+    /// How often a slot should have been aimed and was not.
+    #[serde(default)]
+    pub skipped_aims: u64,
     /// Why there are no watchpoints, if there are none.
     pub refused: Option<String>,
 }
@@ -174,6 +177,10 @@ pub struct RunRecord {
     pub wall_us: u64,
     pub cpu_us: u64,
     pub threads: Vec<ThreadRecord>,
+    /// Threads that ran hooks and left nothing; at least 1 if it is not known
+    /// whether there were any. What such a run did not show may have happened.
+    #[serde(default)]
+    pub unrecorded_threads: u32,
     pub watch: WatchRecord,
     pub clock: ClockTie,
     /// The executable mappings, for attributing watchpoint hits.

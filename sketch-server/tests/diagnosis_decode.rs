@@ -74,11 +74,13 @@ fn record(threads: Vec<ThreadRecord>, hits: Vec<WatchHit>) -> RunRecord {
         outcome: Outcome::Success,
         wall_us: 1,
         cpu_us: 1,
+        unrecorded_threads: 0,
         threads,
         watch: WatchRecord {
             counted: hits.len() as u64,
             hits,
             armed: 1,
+            skipped_aims: 0,
             refused: None,
         },
         clock: ClockTie {
@@ -296,6 +298,37 @@ fn a_hit_without_a_statement_is_said_and_taints_the_watch() {
     // The store itself is still known to be one, by its instruction.
     let run = decoded(&record(vec![], vec![hit(100, 1_000, AFTER_LINELESS)]));
     assert_eq!(run.trace.events[0].kind, EventKind::Write);
+}
+
+/// A slot that moved on no longer sees its first address, and nobody knows what
+/// an aim that was skipped would have seen.
+#[test]
+fn a_watch_that_was_aimed_again_vouches_for_nothing() {
+    let hits = || vec![hit(100, 1_000, AFTER_STORE)];
+    let once = decoded(&record(vec![], hits()));
+    assert!(!once.watch.complete.is_empty());
+    let mut again = record(vec![], hits());
+    again.watch.armed = 1 + plan(&[1, 2]).watched.len() as u64;
+    assert!(decoded(&again).watch.complete.is_empty());
+    let mut skipped = record(vec![], hits());
+    skipped.watch.skipped_aims = 1;
+    assert!(decoded(&skipped).watch.complete.is_empty());
+}
+
+#[test]
+fn what_is_wider_than_a_register_has_no_value() {
+    let mut wide = probe(1, ProbeKind::Read, 10, 20, 0);
+    wide.size = 16;
+    let run = decoded(&record(vec![thread(0, vec![wide])], vec![]));
+    assert_eq!(run.trace.events[0].value, None);
+}
+
+#[test]
+fn threads_that_left_nothing_are_missing() {
+    let mut partial = record(vec![], vec![]);
+    assert!(!decoded(&partial).missing);
+    partial.unrecorded_threads = 1;
+    assert!(decoded(&partial).missing);
 }
 
 #[test]

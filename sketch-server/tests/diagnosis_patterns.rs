@@ -170,6 +170,17 @@ fn a_hook_that_the_optimiser_removed_shows_nothing() {
 }
 
 #[test]
+fn a_run_without_some_of_its_threads_shows_only_what_happened() {
+    let mut partial = run("r", false, "A:W1@20 B:R2@30");
+    partial.missing = true;
+    let observed = observe(&partial, &plan(ALL), &everything_placed());
+    let wr = order(OrderPattern::Wr, &[1, 2]);
+    assert_eq!(observed.answer(&wr), Answer::Held);
+    let ww = order(OrderPattern::Ww, &[1, 2]);
+    assert_eq!(observed.answer(&ww), Answer::Unobserved);
+}
+
+#[test]
 fn a_statement_known_from_watchpoints_counts_only_where_the_watch_saw_it() {
     let wr = order(OrderPattern::Wr, &[9, 2]); // 9 is not in the plan
     assert_eq!(seen("A:W9@10! B:R2@20").answer(&wr), Answer::Held);

@@ -344,6 +344,16 @@ fn a_server_ends_in_the_middle_of_a_backlog() {
 }
 
 #[test]
+fn a_second_server_on_the_same_data_is_refused() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path(), Double::default());
+    let refusal = Server::refusal(data.path());
+    assert!(refusal.contains("another server uses"), "{refusal}");
+    server.stop();
+    Server::start(data.path(), Double::default()).stop();
+}
+
+#[test]
 fn a_developer_stops_a_campaign_for_good() {
     let data = tempfile::tempdir().unwrap();
     let server = with_first_failure(data.path(), Double::default());

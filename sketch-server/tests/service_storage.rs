@@ -36,6 +36,7 @@ fn run(id: &str, variant: Option<VariantRef>, failed: bool) -> RunRecord {
         },
         wall_us: 0,
         cpu_us: 0,
+        unrecorded_threads: 0,
         threads: Vec::new(),
         watch: WatchRecord::default(),
         clock: ClockTie::default(),

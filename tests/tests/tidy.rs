@@ -17,6 +17,11 @@ fn files() -> Vec<PathBuf> {
         .current_dir(root())
         .output()
         .expect("git lists the files");
+    assert!(
+        listed.status.success() && !listed.stdout.is_empty(),
+        "git does not list the files: {}",
+        String::from_utf8_lossy(&listed.stderr)
+    );
     String::from_utf8(listed.stdout)
         .expect("paths are text")
         .lines()

@@ -38,6 +38,15 @@ pub fn can_preload(path: &Path) -> bool {
         .any(|byte| *byte == b':' || byte.is_ascii_whitespace())
 }
 
+/// The libraries that the environment preloads already.
+pub fn preloaded(own: &[CString]) -> Vec<String> {
+    own.iter()
+        .filter_map(|entry| entry.as_bytes().strip_prefix(PRELOAD))
+        .flat_map(|value| value.split(|byte| *byte == b':' || byte.is_ascii_whitespace()))
+        .map(|library| String::from_utf8_lossy(library).into_owned())
+        .collect()
+}
+
 /// Adds the activation and, for an untouched program, the preload.
 pub fn activated(own: &[CString], activation: &str, preload: Option<&Path>) -> Vec<CString> {
     let mut entries = own.to_vec();

@@ -5,7 +5,7 @@
 //! executed by the very descriptor that was verified (`execveat`), so that no
 //! file on disk can be swapped in between.
 
-use super::signals::OriginalSignals;
+use super::inherited::Inherited;
 use crate::error::AgentError;
 use std::{
     ffi::{CStr, CString},
@@ -44,7 +44,7 @@ impl Launch<'_> {
 
     /// Starts the command and returns its process id, or the reason why the
     /// kernel would not execute it.
-    pub fn start(&self, original: &OriginalSignals) -> Result<i32, AgentError> {
+    pub fn start(&self, inherited: &Inherited) -> Result<i32, AgentError> {
         let cannot_run = |reason| AgentError::CannotRun {
             path: self.path().to_path_buf(),
             reason,
@@ -72,7 +72,7 @@ impl Launch<'_> {
                 for fd in self.inherited {
                     libc::fcntl(*fd, libc::F_SETFD, 0);
                 }
-                original.restore();
+                inherited.restore();
                 libc::syscall(
                     libc::SYS_execveat,
                     directory,

@@ -2,6 +2,7 @@
 
 pub mod descriptors;
 pub mod environment;
+pub mod inherited;
 pub mod launch;
 pub mod signals;
 pub mod supervise;

@@ -1,96 +1,53 @@
-//! Signals of the supervisor: what it was started with, what it passes on, and
-//! dying of one.
+//! Signals of the supervisor: what it passes on, and dying of one.
 
-use super::sys;
+use super::{descriptors, inherited::Inherited, sys};
 use std::{
     io,
-    mem::{MaybeUninit, size_of, zeroed},
+    mem::{MaybeUninit, size_of},
     os::fd::{AsRawFd, FromRawFd, OwnedFd},
-    sync::atomic::{AtomicBool, Ordering},
+    thread,
 };
 
-/// Signals that are passed on to the command.
-const FORWARDED: [i32; 6] = [
-    libc::SIGTERM,
-    libc::SIGINT,
-    libc::SIGHUP,
-    libc::SIGQUIT,
-    libc::SIGUSR1,
-    libc::SIGUSR2,
+/// Signals that are not passed on: those that cannot be held back, those of job
+/// control and of our own child, which mean us, and faults, which cannot wait.
+const NOT_FORWARDED: [i32; 13] = [
+    libc::SIGKILL,
+    libc::SIGSTOP,
+    libc::SIGCHLD,
+    libc::SIGTSTP,
+    libc::SIGTTIN,
+    libc::SIGTTOU,
+    libc::SIGCONT,
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGILL,
+    libc::SIGTRAP,
+    libc::SIGSYS,
 ];
-
-/// Whether SIGPIPE was ignored when this process started. Rust's start-up code
-/// ignores it always, and the command must inherit what we were given.
-static PIPE_WAS_IGNORED: AtomicBool = AtomicBool::new(false);
-
-extern "C" fn remember_pipe() {
-    // SAFETY: fills a whole sigaction; runs before main, on the only thread.
-    unsafe {
-        let mut action: libc::sigaction = zeroed();
-        if libc::sigaction(libc::SIGPIPE, std::ptr::null(), &raw mut action) == 0 {
-            PIPE_WAS_IGNORED.store(action.sa_sigaction == libc::SIG_IGN, Ordering::Relaxed);
-        }
-    }
-}
-
-#[used]
-#[unsafe(link_section = ".init_array")]
-static REMEMBER_PIPE: extern "C" fn() = remember_pipe;
-
-/// The mask and dispositions that the command is to start with.
-#[derive(Clone, Copy)]
-pub struct OriginalSignals {
-    mask: libc::sigset_t,
-    pipe_ignored: bool,
-}
-
-impl OriginalSignals {
-    /// As they are in the calling thread.
-    pub fn current() -> io::Result<OriginalSignals> {
-        let mut mask = MaybeUninit::uninit();
-        // SAFETY: with a null set nothing changes and the old mask is stored.
-        let error =
-            unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, std::ptr::null(), mask.as_mut_ptr()) };
-        if error != 0 {
-            return Err(io::Error::from_raw_os_error(error));
-        }
-        Ok(OriginalSignals {
-            // SAFETY: the call has succeeded and filled it.
-            mask: unsafe { mask.assume_init() },
-            pipe_ignored: PIPE_WAS_IGNORED.load(Ordering::Relaxed),
-        })
-    }
-
-    /// Puts them back, in a forked child. Async-signal-safe.
-    pub(super) fn restore(&self) {
-        let pipe = if self.pipe_ignored {
-            libc::SIG_IGN
-        } else {
-            libc::SIG_DFL
-        };
-        // SAFETY: sets a default action and a whole mask.
-        unsafe {
-            libc::signal(libc::SIGPIPE, pipe);
-            libc::pthread_sigmask(
-                libc::SIG_SETMASK,
-                &raw const self.mask,
-                std::ptr::null_mut(),
-            );
-        }
-    }
-}
+const LAST_SIGNAL: i32 = 64;
 
 /// A signal that was sent to the supervisor.
 #[derive(Clone, Copy, Debug)]
 pub struct Received {
     pub signal: i32,
-    /// From the terminal: the command, in the same group, has had it already.
-    from_terminal: bool,
+    origin: Origin,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    /// Another process, or a timer that was set before we were executed.
+    Sent,
+    /// The kernel, for the whole process group or for each process that is over
+    /// its limit: the command has had its own.
+    Shared,
+    /// Ourselves: a pipe that nobody reads, a file that is too large.
+    Own,
 }
 
 impl Received {
     pub fn forward(self, pid: i32) {
-        if !self.from_terminal {
+        if self.origin == Origin::Sent {
             sys::send_signal(pid, self.signal);
         }
     }
@@ -102,6 +59,12 @@ impl Received {
             libc::SIGTERM | libc::SIGINT | libc::SIGHUP | libc::SIGQUIT
         )
     }
+
+    /// Whether it would have ended a command that has only just been executed.
+    fn ends(self, inherited: &Inherited) -> bool {
+        let harmless = matches!(self.signal, libc::SIGURG | libc::SIGWINCH);
+        self.origin != Origin::Own && !harmless && !inherited.holds_off(self.signal)
+    }
 }
 
 /// The signals to forward, held back from this process and readable instead.
@@ -111,11 +74,12 @@ pub struct SignalQueue(OwnedFd);
 impl SignalQueue {
     /// Call on the main thread before any other thread starts.
     pub fn open() -> io::Result<SignalQueue> {
-        // SAFETY: the set is initialised before use; the descriptor is new.
+        // SAFETY: the set is initialised before use; the descriptor is new. The C
+        // library refuses to add the two signals that it keeps for itself.
         unsafe {
             let mut set = MaybeUninit::<libc::sigset_t>::uninit();
             libc::sigemptyset(set.as_mut_ptr());
-            for signal in FORWARDED {
+            for signal in (1..=LAST_SIGNAL).filter(|s| !NOT_FORWARDED.contains(s)) {
                 libc::sigaddset(set.as_mut_ptr(), signal);
             }
             let error = libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
@@ -124,7 +88,9 @@ impl SignalQueue {
             }
             let fd = libc::signalfd(-1, set.as_ptr(), libc::SFD_CLOEXEC | libc::SFD_NONBLOCK);
             if fd < 0 {
-                return Err(io::Error::last_os_error());
+                let error = io::Error::last_os_error();
+                libc::pthread_sigmask(libc::SIG_UNBLOCK, set.as_ptr(), std::ptr::null_mut());
+                return Err(error);
             }
             Ok(SignalQueue(OwnedFd::from_raw_fd(fd)))
         }
@@ -136,21 +102,80 @@ impl SignalQueue {
 
     /// The next signal, if there is one.
     pub fn next(&self) -> Option<Received> {
-        const SI_KERNEL: i32 = 0x80;
         let mut info = MaybeUninit::<libc::signalfd_siginfo>::uninit();
         let size = size_of::<libc::signalfd_siginfo>();
         // SAFETY: the buffer is as long as said, and whole after a full read.
-        unsafe {
+        let info = unsafe {
             let got = libc::read(self.0.as_raw_fd(), info.as_mut_ptr().cast(), size);
             if got != size as isize {
                 return None;
             }
-            let info = info.assume_init();
-            Some(Received {
-                signal: info.ssi_signo as i32,
-                from_terminal: info.ssi_code == SI_KERNEL,
-            })
+            info.assume_init()
+        };
+        let signal = info.ssi_signo as i32;
+        Some(Received {
+            signal,
+            origin: origin(signal, info.ssi_code, info.ssi_pid),
+        })
+    }
+
+    /// While no command runs, a deadly signal is meant for us: dies of it.
+    pub fn die_if_asked(&self, inherited: &Inherited) {
+        while let Some(received) = self.next() {
+            if received.ends(inherited) {
+                die_of(received.signal);
+            }
         }
+    }
+
+    /// Does `work`, for which no command runs; a deadly signal need not wait for
+    /// its end.
+    pub fn mortal<T>(&self, inherited: &Inherited, work: impl FnOnce() -> T) -> T {
+        let Ok((done, working)) = io::pipe() else {
+            return work();
+        };
+        thread::scope(|scope| {
+            // Without the thread a signal waits until the command is started.
+            let _ = thread::Builder::new().spawn_scoped(scope, move || {
+                loop {
+                    let mut waiting = [
+                        descriptors::readable(done.as_raw_fd()),
+                        descriptors::readable(self.as_raw_fd()),
+                    ];
+                    if descriptors::poll(&mut waiting, -1).is_err() {
+                        return;
+                    }
+                    self.die_if_asked(inherited);
+                    if waiting[0].revents != 0 {
+                        return;
+                    }
+                }
+            });
+            let result = work();
+            drop(working);
+            result
+        })
+    }
+}
+
+fn origin(signal: i32, code: i32, pid: u32) -> Origin {
+    const SI_USER: i32 = 0;
+    const SI_KERNEL: i32 = 0x80;
+    if code == SI_USER && pid == std::process::id() {
+        return Origin::Own;
+    }
+    // SAFETY: takes no pointers.
+    let leads_session = || unsafe { libc::getsid(0) == libc::getpid() };
+    let shared = match signal {
+        libc::SIGINT | libc::SIGQUIT | libc::SIGWINCH | libc::SIGXCPU => true,
+        // A terminal that goes away tells the leader, and only the leader.
+        libc::SIGHUP => !leads_session(),
+        _ => false,
+    };
+    if code == SI_KERNEL && shared {
+        Origin::Shared
+    } else {
+        Origin::Sent
     }
 }
 
@@ -164,6 +189,8 @@ pub fn die_of(signal: i32) -> ! {
             rlim_max: 0,
         };
         libc::setrlimit(libc::RLIMIT_CORE, &raw const none);
+        // A program that receives cores through a pipe is not bound by the limit.
+        libc::prctl(libc::PR_SET_DUMPABLE, 0, 0, 0, 0);
         libc::signal(signal, libc::SIG_DFL);
         let mut set = MaybeUninit::<libc::sigset_t>::uninit();
         libc::sigemptyset(set.as_mut_ptr());

@@ -4,6 +4,7 @@ use std::{
     ffi::CStr,
     io,
     os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd},
+    time::{SystemTime, UNIX_EPOCH},
 };
 
 fn check(result: libc::c_long) -> io::Result<libc::c_long> {
@@ -29,11 +30,47 @@ pub fn random_u64() -> io::Result<u64> {
     Ok(u64::from_ne_bytes(bytes))
 }
 
+/// A number for a name that no other has: random or, where the kernel has no
+/// randomness for us, the time.
+pub fn unique_u64() -> u64 {
+    random_u64().unwrap_or_else(|_| {
+        SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_nanos() as u64)
+    })
+}
+
+/// What a file in memory is for. Since Linux 6.3 an administrator may demand
+/// that it be said (`vm.memfd_noexec`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryUse {
+    Data,
+    Program,
+}
+
 /// An anonymous file in memory, close-on-exec, that can be sealed.
-pub fn memfd(name: &CStr) -> io::Result<OwnedFd> {
+pub fn memfd(name: &CStr, purpose: MemoryUse) -> io::Result<OwnedFd> {
     let flags = libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING;
+    let said = match purpose {
+        MemoryUse::Data => libc::MFD_NOEXEC_SEAL,
+        MemoryUse::Program => libc::MFD_EXEC,
+    };
     // SAFETY: the name is zero-terminated.
-    check(unsafe { libc::memfd_create(name.as_ptr(), flags) }.into()).map(owned)
+    let create = |flags| check(unsafe { libc::memfd_create(name.as_ptr(), flags) }.into());
+    match create(flags | said) {
+        // An older kernel, which does not know the flag and does not need it.
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => create(flags),
+        made => made,
+    }
+    .map(owned)
+}
+
+/// Whether executing the file grants capabilities.
+pub fn has_capabilities(path: &CStr) -> bool {
+    let name = c"security.capability";
+    // SAFETY: both strings are zero-terminated; without a buffer the kernel only
+    // tells the length.
+    unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), std::ptr::null_mut(), 0) > 0 }
 }
 
 /// Gives every page of a file its memory now, so that no later write can fail.

@@ -40,6 +40,8 @@ pub struct Remains {
     /// `/proc/self/maps` at activation.
     pub maps: String,
     pub watch: WatchStatus,
+    /// Threads that found no slot.
+    pub unrecorded_threads: u32,
     /// What was lost, in words.
     pub gaps: Vec<String>,
 }
@@ -89,6 +91,7 @@ impl Remains {
             crash,
             maps: String::from_utf8_lossy(maps).into_owned(),
             watch: read_watch(words, &mut gaps),
+            unrecorded_threads: without,
             gaps,
         }
     }
@@ -133,7 +136,8 @@ fn read_thread(words: Words<'_>, slot: usize, gaps: &mut Vec<String>) -> Option<
         index: ThreadIndex(slot as u32),
         tid,
         head,
-        dropped: after_head - tail_length,
+        // Whoever reads the record must know that these are missing, too.
+        dropped: after_head - tail_length + unfinished,
         tail,
     })
 }
@@ -299,7 +303,8 @@ mod tests {
         );
         let remains = Remains::read(&region);
         assert_eq!(remains.threads[0].tail.len(), RING_EVENTS - 1);
-        assert_eq!(remains.threads[0].dropped, 1);
+        // The one that it would have overwritten, and the one that was not written.
+        assert_eq!(remains.threads[0].dropped, 2);
         assert_eq!(
             remains.gaps,
             ["thread 77 was still writing 1 of its events when the process ended"]

@@ -1,6 +1,9 @@
 //! The region's file: a sealed memfd whose pages all exist.
 
-use crate::{error::AgentError, process::sys};
+use crate::{
+    error::AgentError,
+    process::sys::{self, MemoryUse},
+};
 use runtime::layout::{Header, MAGIC, REGION_SIZE, Region, VERSION};
 use std::{
     fs::File,
@@ -37,7 +40,8 @@ impl RegionFile {
     pub fn create(settings: &RegionSettings) -> Result<RegionFile, AgentError> {
         let nonce = sys::random_u64().map_err(|e| AgentError::call("getrandom", e))?;
         let file = File::from(
-            sys::memfd(c"failsketch-region").map_err(|e| AgentError::call("memfd_create", e))?,
+            sys::memfd(c"failsketch-region", MemoryUse::Data)
+                .map_err(|e| AgentError::call("memfd_create", e))?,
         );
         file.set_len(REGION_SIZE as u64)
             .map_err(|e| AgentError::call("ftruncate", e))?;

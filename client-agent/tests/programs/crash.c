@@ -39,6 +39,7 @@ int main(int argc, char **argv) {
     if (!strcmp(how, "breakpoint")) __asm__ volatile("int3");
     if (!strcmp(how, "raise")) raise(atoi(argv[2]));
     if (!strcmp(how, "own-handler")) { signal(SIGSEGV, SIG_IGN); raise(SIGSEGV); return 3; }
+    if (!strcmp(how, "unlinked")) { unlink(argv[0]); return caller_of_dereference(0); }
     if (!strcmp(how, "child")) {
         // A forked child crashes; the parent is well.
         pid_t child = fork();

@@ -45,6 +45,9 @@ static void *storing_thread(void *unused) {
     return 0;
 }
 
+#ifndef STUBS
+extern void __failsketch_constructor(int argc, char **argv, char **envp);
+#endif
 static void in_handler(int signal) { __failsketch_branch(2, 1); }
 
 int main(int argc, char **argv) {
@@ -102,6 +105,17 @@ int main(int argc, char **argv) {
         store(&first, 5);
         record(4);
     }
+#ifndef STUBS
+    if (!strcmp(what, "no-arguments")) {
+        // As a C library that calls constructors without arguments: what is in
+        // the registers is anything.
+        __failsketch_constructor(3, (char **)16, (char **)8);
+        __failsketch_constructor(-1, argv, (char **)8);
+        __failsketch_constructor(argc, 0, argv + argc + 1);
+        __failsketch_constructor(argc + 5, (char **)&first, (char **)24);
+        record(6);
+    }
+#endif
     if (!strcmp(what, "crash-after")) {
         record(atol(argv[2]));
         *(volatile int *)16 = 1;

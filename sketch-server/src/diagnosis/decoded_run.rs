@@ -50,6 +50,9 @@ pub struct DecodedRun {
     /// The thread that failed.
     pub failing_thread: Option<ThreadIndex>,
     pub holes: Vec<Hole>,
+    /// Whole threads, or events that no site explains, are missing.
+    #[serde(default)]
+    pub missing: bool,
     pub watch: WatchCoverage,
 }
 

@@ -17,11 +17,10 @@
 //! stronger inference that critical sections of one mutex exclude each other,
 //! and order through values of *other* locations.
 //!
-//! Limit: the counter is read when instructions execute. A store becomes
-//! visible to other cores when it leaves the store buffer, and an access may
-//! execute some tens of instructions before the reading that precedes it. Two
-//! accesses closer than that (below a microsecond) can be ordered wrongly by
-//! intervals that barely miss each other.
+//! Intervals are only as good as the hooks that measure them: those fence the
+//! readings of the clock against the access and wait for a store to become
+//! visible (`instrumenter/src/hooks.rs`), and the clocks of all processors are
+//! taken to agree, as on machines with an invariant time-stamp counter.
 
 use super::decoded_run::DecodedRun;
 use super::shared_location::{Access, At, Effect, SharedLocation, is_tractable};

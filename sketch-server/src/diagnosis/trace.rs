@@ -35,7 +35,7 @@ pub struct Timeline {
 pub fn decode(record: &RunRecord, plan: &TrackingPlan, code: &dyn CodeMap) -> Option<DecodedRun> {
     let variant = record.variant?;
     let mut gaps = record.gaps.clone();
-    let mut timelines = probe_timelines(record, plan, &mut gaps);
+    let (mut timelines, missing) = probe_timelines(record, plan, &mut gaps);
     let failing_tid = match &record.outcome {
         Outcome::Failure(report) => report.threads.first().map(|t| t.tid),
         Outcome::Success => None,
@@ -69,15 +69,17 @@ pub fn decode(record: &RunRecord, plan: &TrackingPlan, code: &dyn CodeMap) -> Op
         threads,
         failing_thread,
         holes,
+        missing: missing || record.unrecorded_threads > 0,
         watch,
     })
 }
 
+/// The threads' probe events, and whether some could not be used.
 fn probe_timelines(
     record: &RunRecord,
     plan: &TrackingPlan,
     gaps: &mut Vec<String>,
-) -> Vec<Timeline> {
+) -> (Vec<Timeline>, bool) {
     let mut timelines: BTreeMap<ThreadIndex, Timeline> = BTreeMap::new();
     let mut unknown = 0u64;
     for thread in &record.threads {
@@ -102,7 +104,7 @@ fn probe_timelines(
             "{unknown} recorded events belong to no hook of the plan and are not used"
         ));
     }
-    timelines.into_values().collect()
+    (timelines.into_values().collect(), unknown > 0)
 }
 
 fn probe_timeline(thread: &ThreadRecord, plan: &TrackingPlan, unknown: &mut u64) -> Timeline {
@@ -149,7 +151,8 @@ fn probe_event(thread: ThreadIndex, probe: &ProbeEvent, plan: &TrackingPlan) -> 
         kind,
         address: (access || synchronises).then_some(probe.address),
         location: site.location.clone().filter(|_| access),
-        value: access.then_some(ObservedValue {
+        // Hooks do not carry what is wider than a register.
+        value: (access && (1..=8).contains(&probe.size)).then_some(ObservedValue {
             value: probe.value,
             size: probe.size,
             exact: true,
@@ -233,7 +236,10 @@ fn watch_coverage(
             "{unattributed} watchpoint hits could not be attributed to a statement"
         ));
     }
-    if lost > 0 || placed.without_time > 0 || watch.armed == 0 {
+    // A slot that was aimed twice no longer saw its first address, and one that
+    // was not aimed when it should have been never saw the second.
+    let re_aimed = watch.armed > plan.watched.len() as u64 || watch.skipped_aims > 0;
+    if lost > 0 || placed.without_time > 0 || watch.armed == 0 || re_aimed {
         return WatchCoverage::default();
     }
     let complete = |location: &&LocationName| !placed.unattributed.contains_key(*location);

@@ -343,7 +343,7 @@ fn parsed<T: DeserializeOwned>(
         match versioned.map(|v| v.schema.check(what)) {
             Ok(Err(unknown)) => Refusal::bad_request(unknown.to_string()),
             Ok(Ok(())) | Err(_) => {
-                Refusal::bad_request(format!("the body is not a {what}: {error}"))
+                Refusal::bad_request(format!("the body is not a readable {what}: {error}"))
             }
         }
     })

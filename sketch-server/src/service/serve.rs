@@ -9,10 +9,11 @@ use super::storage::{Blobs, SqliteStorage, Storage, StorageError};
 use super::worker::Tools;
 use super::workshop::Workshop;
 use std::collections::HashSet;
+use std::fs::{File, TryLockError};
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use tokio::net::TcpListener;
 
@@ -30,6 +31,10 @@ pub struct ServerConfig {
 pub enum ServerError {
     #[error("cannot use the data folder {path}: {source}; choose one that can be written to")]
     DataFolder { path: PathBuf, source: io::Error },
+    #[error(
+        "another server uses the data folder {path}; stop it, or choose another folder with --data"
+    )]
+    InUse { path: PathBuf },
     #[error(
         "cannot listen on {address}: {source}; choose another address, or port 0 for any free one"
     )]
@@ -56,6 +61,23 @@ pub async fn serve(
     serve_with(config, workshop, shutdown, |address, _| ready(address)).await
 }
 
+/// Holds the data folder for as long as the file stays open: two engines on one
+/// database would overwrite each other's campaigns.
+fn lock(data: &Path) -> Result<File, ServerError> {
+    let path = data.join("lock");
+    let file = File::create(&path).map_err(|source| ServerError::DataFolder {
+        path: path.clone(),
+        source,
+    })?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(ServerError::InUse {
+            path: data.to_owned(),
+        }),
+        Err(TryLockError::Error(source)) => Err(ServerError::DataFolder { path, source }),
+    }
+}
+
 /// As [`serve`], with a workshop of the caller's choice. `ready` also gets the
 /// engine, so that a test can wait until it is quiet.
 pub async fn serve_with(
@@ -68,6 +90,7 @@ pub async fn serve_with(
         path: config.data.clone(),
         source,
     })?;
+    let _alone = lock(&config.data)?;
     let signing = signing::load_or_make(&config.data)?;
     let blobs = Arc::new(Blobs::open(&config.data.join("blobs"))?);
     let database = Arc::new(SqliteStorage::open(&config.data.join("failsketch.sqlite")).await?);

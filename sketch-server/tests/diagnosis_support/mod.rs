@@ -172,6 +172,7 @@ pub fn run(id: &str, failed: bool, script: &str) -> DecodedRun {
         weight: 1.0,
         failing_thread: failed.then_some(ThreadIndex(1)),
         holes,
+        missing: false,
         watch: WatchCoverage { complete },
     }
 }

@@ -18,7 +18,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 pub struct Server {
-    runtime: Runtime,
+    runtime: Abandoned,
     address: SocketAddr,
     engine: EngineHandle,
     shutdown: oneshot::Sender<()>,
@@ -55,18 +55,41 @@ impl Reply {
     }
 }
 
+fn config(data: &Path) -> ServerConfig {
+    ServerConfig {
+        data: data.to_owned(),
+        store: data.join("no-store"),
+        listen: "127.0.0.1:0".parse().unwrap(),
+    }
+}
+
+/// A runtime that does not wait for its threads when a test panics: a failing
+/// test must fail, not hang.
+struct Abandoned(Option<Runtime>);
+
+impl std::ops::Deref for Abandoned {
+    type Target = Runtime;
+
+    fn deref(&self) -> &Runtime {
+        self.0.as_ref().expect("taken only when dropped")
+    }
+}
+
+impl Drop for Abandoned {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.0.take() {
+            runtime.shutdown_background();
+        }
+    }
+}
+
 impl Server {
     pub fn start(data: &Path, double: Double) -> Server {
-        let runtime = Runtime::new().unwrap();
+        let runtime = Abandoned(Some(Runtime::new().unwrap()));
         let (shutdown, stopped) = oneshot::channel::<()>();
         let (ready, address) = std::sync::mpsc::channel();
-        let config = ServerConfig {
-            data: data.to_owned(),
-            store: data.join("no-store"),
-            listen: "127.0.0.1:0".parse().unwrap(),
-        };
         let served = runtime.spawn(serve_with(
-            config,
+            config(data),
             Arc::new(double),
             async move {
                 let _ = stopped.await;
@@ -86,6 +109,14 @@ impl Server {
             served,
             client,
         }
+    }
+
+    /// Why a server on this data folder does not start.
+    pub fn refusal(data: &Path) -> String {
+        let double = Arc::new(Double::default());
+        let served = serve_with(config(data), double, async {}, |_, _| ());
+        let refused = Runtime::new().unwrap().block_on(served);
+        refused.expect_err("the server is refused").to_string()
     }
 
     /// Stops the server as Ctrl-C does.

@@ -48,6 +48,7 @@ pub fn untracked(id: &str, outcome: Outcome) -> RunRecord {
         outcome,
         wall_us: 1_000,
         cpu_us: 900,
+        unrecorded_threads: 0,
         threads: Vec::new(),
         watch: WatchRecord::default(),
         clock: ClockTie {
@@ -88,6 +89,7 @@ pub fn tracked(id: &str, variant: VariantRef, outcome: Outcome) -> RunRecord {
     };
     RunRecord {
         variant: Some(variant),
+        unrecorded_threads: 0,
         threads: vec![thread(0, 100, main), thread(1, 101, consumer)],
         ..untracked(id, outcome)
     }

@@ -126,7 +126,7 @@ fn coverage(run: &DecodedRun, plan: &TrackingPlan, placement: &Placement) -> Cov
     };
     let mut coverage = Coverage {
         hooks: plan.sites.iter().filter_map(hook).collect(),
-        complete: run.trace.incomplete.is_empty() && run.holes.is_empty(),
+        complete: run.trace.incomplete.is_empty() && run.holes.is_empty() && !run.missing,
         ..Coverage::default()
     };
     for event in &run.trace.events {
