@@ -6,7 +6,7 @@
 //! read-modify-write is a load and a store at one column. Copies and fills of
 //! whole objects have no point: no single value describes them.
 
-use crate::calls::sync_op;
+use crate::library::sync_op;
 use crate::places::{Place, Root};
 use crate::program::*;
 use sketch_model::{LocationName, PointKind, StatementId, TrackPoint};
@@ -70,13 +70,15 @@ impl Program {
     fn location_name(&self, place: Place) -> Option<LocationName> {
         Some(match (place.field, place.root) {
             (Some(id), _) => {
-                let field = &self.fields[id as usize];
+                let field = &self.symbols.fields[id as usize];
                 LocationName::Field {
-                    record: self.records[field.record as usize].clone(),
+                    record: self.symbols.records[field.record as usize].clone(),
                     field: field.name.clone(),
                 }
             }
-            (None, Root::Global(id)) => LocationName::Global(self.globals[id as usize].clone()),
+            (None, Root::Global(id)) => {
+                LocationName::Global(self.symbols.globals[id as usize].clone())
+            }
             _ => LocationName::Unnamed,
         })
     }

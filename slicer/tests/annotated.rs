@@ -1,7 +1,8 @@
 //! Ground truth on the line: every program under tests/programs/slice/.
 //!
 //! `// FAIL` is the failing line, `// SLICE!` must be in its slice, `// NOSLICE`
-//! must not, and `ORDER n` marks lines whose distances must grow with n. All
+//! must not, and `ORDER n` marks lines whose distances must grow with n. A line
+//! that begins with `// FLAGS` adds flags for the compiler. All
 //! programs are checked before the test fails, so that one run shows all that
 //! is wrong.
 
@@ -42,7 +43,9 @@ fn distance_of(slice: &Slice, line: u32) -> Option<u32> {
 fn check(path: &Path) -> Vec<String> {
     let text = std::fs::read_to_string(path).expect("the program is readable");
     let name = path.file_name().expect("a name").to_string_lossy();
-    let program = load_file(path);
+    let flags = text.lines().find_map(|line| line.strip_prefix("// FLAGS "));
+    let flags: Vec<&str> = flags.unwrap_or("").split_whitespace().collect();
+    let program = load(&compile(path, &flags));
     let failing = lines_with(&text, "FAIL");
     let [failing] = failing.as_slice() else {
         return vec![format!("{name}: needs one FAIL line, has {failing:?}")];
