@@ -13,7 +13,7 @@ use crate::library::{Callback, KEY_CREATORS, KEY_SETTERS, Routine, Runs, SETS_KE
 use crate::pointers::Pointers;
 use crate::program::*;
 use crate::roles::{Entry, roles};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
 /// A place that calls, starts or registers a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +44,8 @@ pub(crate) struct CallGraph {
     targets: HashMap<InstructionRef, Vec<FunctionId>>,
     /// What libraries call because of a call.
     routines: HashMap<InstructionRef, Vec<FunctionId>>,
+    /// `std::thread`'s constructors.
+    thread_constructors: HashSet<FunctionId>,
     /// Functions without a body, by name.
     declared: HashMap<String, FunctionId>,
     roles: Vec<Vec<String>>,
@@ -89,6 +91,10 @@ impl CallGraph {
 
     pub fn all_targets(&self) -> impl Iterator<Item = (InstructionRef, &[FunctionId])> {
         self.targets.iter().map(|(at, ids)| (*at, ids.as_slice()))
+    }
+
+    pub fn constructs_thread(&self, function: FunctionId) -> bool {
+        self.thread_constructors.contains(&function)
     }
 
     /// The routines that a library runs because of a call.
@@ -163,6 +169,9 @@ impl Builder<'_> {
                         function.name
                     ));
                 }
+            }
+            if callback.is_some_and(|c| c.routine == Routine::ThreadState) {
+                self.graph.thread_constructors.insert(at.function);
             }
             for target in found {
                 self.add_call(at, target, callback);

@@ -10,7 +10,6 @@ use crate::dependences::{Aspect, Dependences, Edges, edge};
 use crate::library::*;
 use crate::program::*;
 use sketch_model::DependenceKind;
-use std::collections::HashSet;
 use std::rc::Rc;
 
 /// A `setjmp`, and the blocks from which a `longjmp` may come back to it.
@@ -93,40 +92,34 @@ impl Dependences<'_> {
         for creation in self.made_by(&["pthread_create", "thrd_create"], call) {
             for routine in self.program.calls.routines(creation) {
                 self.returned_by(*routine, edges);
-                let reachable = self.reachable(*routine);
-                let own = ends.iter().filter(|at| reachable.contains(&at.function));
+                let own = ends
+                    .iter()
+                    .filter(|at| self.leads_to(at.function)[*routine as usize]);
                 edges.extend(own.map(|at| edge(*at, Aspect::Argument(0), DependenceKind::Return)));
             }
         }
         true
     }
 
-    /// The functions that a call of one may run on the same thread.
-    pub(crate) fn reachable(&self, root: FunctionId) -> Rc<HashSet<FunctionId>> {
-        if let Some(known) = self.reachable.borrow().get(&root) {
+    /// For each function, whether a call of it may lead to one on the same
+    /// thread. Worked out backward, because throws and jumps are few.
+    fn leads_to(&self, goal: FunctionId) -> Rc<Vec<bool>> {
+        if let Some(known) = self.leads_to.borrow().get(&goal) {
             return Rc::clone(known);
         }
-        let mut seen = HashSet::new();
-        let mut work = vec![root];
+        let mut leads = vec![false; self.program.functions.len()];
+        let mut work = vec![goal];
         while let Some(id) = work.pop() {
-            if !seen.insert(id) {
-                continue;
-            }
-            let function = &self.program.functions[id as usize];
-            for instruction in 0..function.instructions.len() as InstructionId {
-                if let Op::Call(_) = function.op(instruction) {
-                    let at = InstructionRef {
-                        function: id,
-                        instruction,
-                    };
-                    work.extend(self.program.calls.targets(at));
-                }
+            if !std::mem::replace(&mut leads[id as usize], true) {
+                let sites = self.program.calls.callers(id).iter();
+                let calls = sites.filter(|site| site.callback.is_none());
+                work.extend(calls.map(|site| site.at.function));
             }
         }
-        let found = Rc::new(seen);
-        let mut known = self.reachable.borrow_mut();
-        known.insert(root, Rc::clone(&found));
-        found
+        let leads = Rc::new(leads);
+        let mut known = self.leads_to.borrow_mut();
+        known.insert(goal, Rc::clone(&leads));
+        leads
     }
 
     /// The throws that may leave a call by its unwind edge, by what is caught there.
@@ -143,12 +136,11 @@ impl Dependences<'_> {
         let pad = &function.blocks[pad as usize];
         let mut pads = (pad.first..pad.end).filter(|id| function.op(*id) == Op::LandingPad);
         let caught = pads.next().map_or(&[][..], |id| function.operands(id));
-        let mut from = HashSet::new();
-        for target in self.program.calls.targets(invoke) {
-            from.extend(self.reachable(*target).iter().copied());
-        }
+        let targets = self.program.calls.targets(invoke);
         let arrives = |at: &InstructionRef| {
-            (*at == invoke || from.contains(&at.function)) && self.is_caught(*at, caught)
+            let leads = self.leads_to(at.function);
+            let made = *at == invoke || targets.iter().any(|id| leads[*id as usize]);
+            made && self.is_caught(*at, caught)
         };
         throws.into_iter().filter(arrives).collect()
     }
@@ -196,23 +188,19 @@ impl Dependences<'_> {
     pub(crate) fn resumes(&self, id: FunctionId) -> Vec<Resume> {
         let targets = self.program.calls.library_calls(&JUMP_TARGETS);
         let own = targets.into_iter().filter(|at| at.function == id);
-        let jumps: HashSet<FunctionId> = self
-            .program
-            .calls
-            .library_calls(&JUMPS)
-            .into_iter()
-            .flat_map(|at| self.program.calls.targets(at))
-            .copied()
-            .collect();
+        let jumps = self.program.calls.library_calls(&JUMPS);
         let function = &self.program.functions[id as usize];
         let may_jump = |instruction: InstructionId| {
             let at = InstructionRef {
                 function: id,
                 instruction,
             };
-            let targets = self.program.calls.targets(at).iter();
-            let mut reached = targets.map(|target| self.reachable(*target));
-            reached.any(|functions| jumps.iter().any(|jump| functions.contains(jump)))
+            let targets = self.program.calls.targets(at);
+            let leads = |jump: &InstructionRef| {
+                let leads = self.leads_to(jump.function);
+                *jump == at || targets.iter().any(|id| leads[*id as usize])
+            };
+            jumps.iter().any(leads)
         };
         own.map(|at| {
             let blocks = function.blocks.iter().enumerate();

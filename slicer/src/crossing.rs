@@ -65,10 +65,7 @@ impl Dependences<'_> {
     pub(crate) fn handed_by_callers(&self, id: FunctionId, number: u32, edges: &mut Edges) -> bool {
         let sites = self.program.calls.callers(id);
         for site in sites {
-            let kind = match site.starts_thread() {
-                true => DependenceKind::ThreadStart,
-                false => DependenceKind::Argument,
-            };
+            let kind = self.entry_kind(id, site, DependenceKind::Argument);
             if let Some(operand) = site.operand_for(number) {
                 edges.push(edge(site.at, Aspect::Handed(operand), kind));
             }

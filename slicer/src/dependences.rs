@@ -9,6 +9,7 @@
 //! Facts about a function (control dependence, slot writes) are worked out when
 //! a slice first enters it and kept for the slice.
 
+use crate::calls::CallSite;
 use crate::carried::Resume;
 use crate::control::ControlDependence;
 use crate::places::Place;
@@ -17,7 +18,7 @@ use crate::reaching::SlotWrites;
 use crate::walk::{Dependence, DependenceGraph};
 use sketch_model::{DependenceKind, StatementId};
 use std::cell::{Cell, RefCell};
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::rc::Rc;
 
 /// What of an instruction is wanted.
@@ -54,7 +55,7 @@ pub(crate) struct Facts {
 pub(crate) struct Dependences<'p> {
     pub(crate) program: &'p Program,
     facts: RefCell<HashMap<FunctionId, Rc<Facts>>>,
-    pub(crate) reachable: RefCell<HashMap<FunctionId, Rc<HashSet<FunctionId>>>>,
+    pub(crate) leads_to: RefCell<HashMap<FunctionId, Rc<Vec<bool>>>>,
     /// Loads through pointers of which nothing is known.
     pub(crate) unnamed_loads: Cell<u64>,
     assembly: Cell<u64>,
@@ -66,6 +67,9 @@ impl DependenceGraph for Dependences<'_> {
     type Node = Node;
 
     fn statement(&self, node: Node) -> Option<StatementId> {
+        if self.program.function(node.at).plumbing {
+            return None;
+        }
         self.program.statement_of(node.at)
     }
 
@@ -102,7 +106,7 @@ impl<'p> Dependences<'p> {
         Dependences {
             program,
             facts: RefCell::default(),
-            reachable: RefCell::default(),
+            leads_to: RefCell::default(),
             unnamed_loads: Cell::new(0),
             assembly: Cell::new(0),
         }
@@ -173,6 +177,21 @@ impl<'p> Dependences<'p> {
         }
     }
 
+    /// Why a call site matters to a function: it starts a thread with it, also
+    /// by calling `std::thread`'s constructor, or it is a call of another kind.
+    pub(crate) fn entry_kind(
+        &self,
+        callee: FunctionId,
+        site: &CallSite,
+        otherwise: DependenceKind,
+    ) -> DependenceKind {
+        if site.starts_thread() || self.program.calls.constructs_thread(callee) {
+            DependenceKind::ThreadStart
+        } else {
+            otherwise
+        }
+    }
+
     pub(crate) fn place(
         &self,
         at: InstructionRef,
@@ -209,10 +228,7 @@ impl<'p> Dependences<'p> {
             }
             Operand::Parameter(number) => {
                 for site in self.program.calls.callers(holder) {
-                    let kind = match site.starts_thread() {
-                        true => DependenceKind::ThreadStart,
-                        false => DependenceKind::Argument,
-                    };
+                    let kind = self.entry_kind(holder, site, DependenceKind::Argument);
                     if let Some(operand) = site.operand_for(number) {
                         edges.push(edge(site.at, Aspect::Argument(operand), kind));
                     }
@@ -270,12 +286,9 @@ impl<'p> Dependences<'p> {
         self.decided_by(at.function, facts.control.deciders(block), edges);
         if facts.control.is_unconditional(block) {
             for site in self.program.calls.callers(at.function) {
-                let kind = match site.starts_thread() {
-                    true => DependenceKind::ThreadStart,
-                    false => DependenceKind::Control,
-                };
+                let kind = self.entry_kind(at.function, site, DependenceKind::Control);
                 edges.push(Dependence {
-                    through_entry: true,
+                    through_entry: !function.plumbing,
                     ..edge(site.at, Aspect::Site, kind)
                 });
             }

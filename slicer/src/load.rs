@@ -21,7 +21,7 @@ use crate::error::SlicerError;
 use crate::index::StoreIndex;
 use crate::llvm::{Linkage, Module, Type, TypeKind, Value, ValueKind};
 use crate::load_function::load_function;
-use crate::names::record_name;
+use crate::names::{is_plumbing, record_name};
 use crate::program::*;
 use sketch_model::{BuildId, SourceLocation, StatementId};
 use std::collections::{HashMap, HashSet};
@@ -211,6 +211,7 @@ impl<'m> ModuleScope<'_, 'm> {
             tables.functions.push(Function {
                 name: key.1.clone(),
                 signature: value.value_type().text(),
+                plumbing: is_plumbing(&key.1),
                 ..Function::default()
             });
             tables.weak.push(false);

@@ -50,6 +50,7 @@ pub(crate) fn load_function<'m>(
         signature: old.signature.clone(),
         address_taken: old.address_taken,
         in_initializer: old.in_initializer,
+        plumbing: old.plumbing,
         parameter_count: parameters.len() as u32,
         ..Function::default()
     };

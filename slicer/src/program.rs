@@ -152,6 +152,8 @@ pub(crate) struct Function {
     /// Those of them that go through a C++ table.
     pub virtual_calls: HashMap<InstructionId, VirtualCall>,
     pub parameter_count: u32,
+    /// It only hands values on into a new thread; see `names::is_plumbing`.
+    pub plumbing: bool,
     pub blocks: Vec<Block>,
     pub loops: Vec<SourceLoop>,
     pub instructions: Vec<Instruction>,

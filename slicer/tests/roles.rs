@@ -55,3 +55,17 @@ fn a_callback_runs_on_the_thread_that_hands_it_over() {
     // The key is made by main, and its value set by the worker.
     assert_eq!(destructor, ["main", "work"]);
 }
+
+#[test]
+fn a_std_thread_starts_where_the_program_makes_it() {
+    let slice = failing_slice("std_thread_global.cpp", &[]);
+    let main = |e: &&sketch_model::SliceEntry| e.statement.location.line == 11;
+    let creation = slice.entries.iter().find(main).expect("the creation");
+    let why = creation.why.as_ref().expect("a reason");
+    assert_eq!(why.kind, sketch_model::DependenceKind::ThreadStart);
+    // As near as pthread_create would be: nothing of the library lies between.
+    assert_eq!(creation.distance, 2);
+    let own =
+        |e: &sketch_model::SliceEntry| e.statement.location.file_name() == "std_thread_global.cpp";
+    assert!(slice.entries.iter().all(own));
+}
