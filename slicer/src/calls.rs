@@ -155,20 +155,8 @@ impl Builder<'_> {
                 Some(callback) => self.routines(at, callback),
                 None => self.called(at),
             };
-            let function = &self.pointers.functions[at.function as usize];
             if !complete {
-                let signature = match callback {
-                    Some(callback) => callback.signature,
-                    None => function.called_types.get(&at.instruction).map_or("", |s| s),
-                };
-                found.extend(self.pointers.of_type(signature));
-                if callback.is_some_and(Callback::starts_thread) {
-                    self.gaps.push(format!(
-                        "the start routine of a thread created in {} is not known; every \
-                         function of its type is taken for one",
-                        function.name
-                    ));
-                }
+                self.add_by_type(at, callback, &mut found);
             }
             if callback.is_some_and(|c| c.routine == Routine::ThreadState) {
                 self.graph.thread_constructors.insert(at.function);
@@ -177,6 +165,39 @@ impl Builder<'_> {
                 self.add_call(at, target, callback);
             }
         }
+    }
+
+    /// Takes every function of the right type where tracing came to no end.
+    fn add_by_type(
+        &mut self,
+        at: InstructionRef,
+        callback: Option<&'static Callback>,
+        found: &mut BTreeSet<FunctionId>,
+    ) {
+        let function = &self.pointers.functions[at.function as usize];
+        let Some(callback) = callback else {
+            let signature = function.called_types.get(&at.instruction);
+            found.extend(self.pointers.of_type(signature.map_or("", |s| s)));
+            return;
+        };
+        found.extend(self.pointers.of_type(callback.signature));
+        found.extend(self.pointers.of_type(callback.or_signature));
+        let name = &function.name;
+        self.gaps.push(match callback.routine {
+            Routine::ThreadState => format!(
+                "the callable of a std::thread made in {name} is not known; what it runs has \
+                 no known start"
+            ),
+            _ if callback.starts_thread() => format!(
+                "the start routine of a thread created in {name} is not known; every \
+                 function of its type is taken for one"
+            ),
+            _ => format!(
+                "what {name} hands to {} is not known; every function of its type is taken \
+                 for it",
+                callback.name
+            ),
+        });
     }
 
     /// What an indirect call may call; `false` if there may be others.
@@ -225,7 +246,11 @@ impl Builder<'_> {
                 let callers = &self.graph.callers;
                 self.pointers.trace_field(callers, at, position, field)
             }
-            Routine::ThreadState => (self.thread_states(at.function), true),
+            Routine::ThreadState => {
+                let found = self.thread_states(at.function);
+                let complete = !found.is_empty();
+                (found, complete)
+            }
         }
     }
 

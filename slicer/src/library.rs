@@ -36,7 +36,7 @@ pub(crate) enum Routine {
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Callback {
-    name: &'static str,
+    pub name: &'static str,
     pub routine: Routine,
     /// Pairs of a parameter of the routine and the operand it comes from.
     passes: &'static [(u32, u32)],
@@ -45,6 +45,8 @@ pub(crate) struct Callback {
     pub runs: Runs,
     /// The routine's type in LLVM's notation; empty if it is always named.
     pub signature: &'static str,
+    /// Another type that it may have.
+    pub or_signature: &'static str,
 }
 
 impl Callback {
@@ -76,6 +78,7 @@ const fn callback(
         rest: None,
         runs,
         signature,
+        or_signature: "",
     }
 }
 
@@ -110,6 +113,7 @@ static CALLBACKS: [Callback; 31] = [
     callback("sigset", 1, &[(0, 0)], Runs::Handler, HANDLER),
     Callback {
         routine: Routine::FirstField(1, "sigaction"),
+        or_signature: "void (i32, ptr, ptr)",
         ..callback("sigaction", 1, &[(0, 0)], Runs::Handler, HANDLER)
     },
     callback("qsort", 3, &[(0, 0), (1, 0)], Runs::Caller, COMPARE),

@@ -38,6 +38,12 @@ pub fn prune(program: &Program, plan: &TrackingPlan) -> PrunedPlan {
         .iter()
         .map(|site| places(program, site))
         .collect();
+    let mut by_function: HashMap<FunctionId, Vec<usize>> = HashMap::new();
+    for (number, places) in places.iter().enumerate() {
+        if let Some((function, _)) = places.first() {
+            by_function.entry(*function).or_default().push(number);
+        }
+    }
     let failing = plan.statements.first().map(|s| s.id);
     // For each site that goes, the site that implies it.
     let mut gone: HashMap<usize, usize> = HashMap::new();
@@ -67,7 +73,8 @@ pub fn prune(program: &Program, plan: &TrackingPlan) -> PrunedPlan {
                 && all
                 && places.iter().any(is_sure)
         };
-        if let Some(other) = (0..plan.sites.len()).find(implies) {
+        let mut others = by_function[&function].iter().copied();
+        if let Some(other) = others.find(implies) {
             gone.insert(number, other);
         }
     }

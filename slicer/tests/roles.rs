@@ -69,3 +69,35 @@ fn a_std_thread_starts_where_the_program_makes_it() {
         |e: &sketch_model::SliceEntry| e.statement.location.file_name() == "std_thread_global.cpp";
     assert!(slice.entries.iter().all(own));
 }
+
+#[test]
+fn a_routine_that_nothing_tells_is_a_gap_and_every_fitting_function() {
+    let text = "#include <pthread.h>\n#include <signal.h>\n\
+        extern void *(*choose(void))(void *);\n\
+        extern void use(void *);\n\
+        extern struct sigaction *prepared(void);\n\
+        static int x;\n\
+        static void *start(void *p) { x = 1; return p; }\n\
+        static void handle(int n, siginfo_t *i, void *c) { x = n; }\n\
+        int main(void) {\n\
+        pthread_t t; use((void *)start); use((void *)handle);\n\
+        pthread_create(&t, 0, choose(), 0);\n\
+        sigaction(10, prepared(), 0);\n\
+        return 10 / x;\n}\n";
+    let program = load_text(text);
+    let gaps = program.gaps();
+    assert!(
+        gaps.iter()
+            .any(|g| g.contains("start routine") && g.contains("main"))
+    );
+    assert!(gaps.iter().any(|g| g.contains("hands to sigaction")));
+    let id = program.statement_at(None, "program.c", 13);
+    let slice = backward_slice(&program, id.expect("a statement"), &[], &no_source);
+    let roles_on = |line: u32| {
+        let mut entries = slice.entries.iter();
+        let entry = entries.find(|e| e.statement.location.line == line);
+        entry.expect("the store is in the slice").roles.clone()
+    };
+    assert_eq!(roles_on(7), ["start"]);
+    assert_eq!(roles_on(8), ["handle (signal)"]);
+}
