@@ -30,6 +30,7 @@ impl Dependences<'_> {
             return;
         }
         let stores = &self.program.stores;
+        let before = edges.len();
         let mut add = |writes: &[Write], field: Option<FieldId>| {
             for write in writes.iter().filter(|w| stores.may_meet(place.root, w)) {
                 self.write(write, field, DependenceKind::Memory, edges);
@@ -58,6 +59,10 @@ impl Dependences<'_> {
                 true
             }
             (None, Root::Parameter(number)) => {
+                self.handed_by_callers(reader.function, number, edges)
+            }
+            // Nobody writes the field by this name: it came under another.
+            (Some(_), Root::Parameter(number)) if edges.len() == before => {
                 self.handed_by_callers(reader.function, number, edges)
             }
             (None, Root::Unknown) => false,
