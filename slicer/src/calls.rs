@@ -1,29 +1,40 @@
 //! Who calls whom, who starts threads, and which threads can run a function.
 //!
-//! Direct calls are plain. A called pointer is traced to functions through
-//! casts, phis, selects, slots, parameters of directly called functions and
-//! stores to fields and globals; where that fails, every function of the same
-//! type whose address is taken is a candidate. Thread creation is a call of the
-//! start routine with the thread's argument.
+//! Direct calls are plain; virtual calls go by class (`classes`), other called
+//! pointers are traced (`pointers`), and where that fails every function of the
+//! same type whose address is taken is a candidate. Starting a thread,
+//! installing a signal handler and handing a callback to a library (`library`)
+//! are calls of the routine whose arguments come from elsewhere.
 //!
-//! Deliberately absent (issue 3): virtual calls by class hierarchy,
-//! `std::thread`, OpenMP, signal handlers, callbacks that libc calls.
+//! Deliberately absent: telling apart the calls of one function (contexts).
 
 use crate::index::StoreIndex;
-use crate::places::Root;
+use crate::library::{Callback, KEY_CREATORS, KEY_SETTERS, Routine, Runs, SETS_KEY, callbacks};
+use crate::pointers::Pointers;
 use crate::program::*;
-use sketch_model::SyncOp;
-use std::collections::{BTreeSet, HashMap};
+use crate::roles::{Entry, roles};
+use std::collections::{BTreeSet, HashMap, HashSet};
 
-/// How far a function pointer is followed back.
-const MAX_DEPTH: u32 = 6;
-
-/// A place that calls or starts a function.
+/// A place that calls, starts or registers a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct CallSite {
     pub at: InstructionRef,
-    /// For thread creation: the operand that becomes the routine's parameter.
-    pub thread_argument: Option<u32>,
+    /// How a library comes to call it; `None` if the program itself does.
+    pub callback: Option<&'static Callback>,
+}
+
+impl CallSite {
+    /// The operand that becomes a parameter of the function.
+    pub fn operand_for(&self, parameter: u32) -> Option<u32> {
+        match self.callback {
+            Some(callback) => callback.operand_for(parameter),
+            None => Some(parameter),
+        }
+    }
+
+    pub fn starts_thread(&self) -> bool {
+        self.callback.is_some_and(Callback::starts_thread)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -31,57 +42,42 @@ pub(crate) struct CallGraph {
     callers: Vec<Vec<CallSite>>,
     /// Defined and declared functions that each call may call.
     targets: HashMap<InstructionRef, Vec<FunctionId>>,
+    /// What libraries call because of a call.
+    routines: HashMap<InstructionRef, Vec<FunctionId>>,
+    /// `std::thread`'s constructors.
+    thread_constructors: HashSet<FunctionId>,
+    /// Functions without a body, by name.
+    declared: HashMap<String, FunctionId>,
     roles: Vec<Vec<String>>,
-}
-
-/// A function that starts threads: positions of start routine and argument.
-struct ThreadStarter {
-    name: &'static str,
-    routine: usize,
-    argument: u32,
-    signature: &'static str,
-}
-
-const THREAD_STARTERS: [ThreadStarter; 2] = [
-    ThreadStarter {
-        name: "pthread_create",
-        routine: 2,
-        argument: 3,
-        signature: "ptr (ptr)",
-    },
-    ThreadStarter {
-        name: "thrd_create",
-        routine: 1,
-        argument: 2,
-        signature: "i32 (ptr)",
-    },
-];
-
-/// The synchronisation operation that a library function is.
-pub(crate) fn sync_op(function: &str) -> Option<SyncOp> {
-    Some(match function {
-        "pthread_mutex_lock" | "pthread_mutex_trylock" | "pthread_mutex_timedlock" => {
-            SyncOp::MutexLock
-        }
-        "mtx_lock" | "mtx_trylock" | "mtx_timedlock" => SyncOp::MutexLock,
-        "pthread_mutex_unlock" | "mtx_unlock" => SyncOp::MutexUnlock,
-        "pthread_create" | "thrd_create" => SyncOp::ThreadCreate,
-        "pthread_join" | "thrd_join" => SyncOp::ThreadJoin,
-        "pthread_cond_wait" | "pthread_cond_timedwait" => SyncOp::CondWait,
-        "cnd_wait" | "cnd_timedwait" => SyncOp::CondWait,
-        "pthread_cond_signal" | "pthread_cond_broadcast" => SyncOp::CondSignal,
-        "cnd_signal" | "cnd_broadcast" => SyncOp::CondSignal,
-        _ => return None,
-    })
 }
 
 impl CallGraph {
     /// The graph, and what could not be resolved, in words.
-    pub fn build(functions: &[Function], stores: &StoreIndex) -> (CallGraph, Vec<String>) {
-        let mut builder = Builder::new(functions, stores);
+    pub fn build(
+        functions: &[Function],
+        symbols: &Symbols,
+        stores: &StoreIndex,
+    ) -> (CallGraph, Vec<String>) {
+        let mut builder = Builder {
+            pointers: Pointers::new(functions, symbols, stores),
+            graph: CallGraph {
+                callers: vec![Vec::new(); functions.len()],
+                ..CallGraph::default()
+            },
+            pending: Vec::new(),
+            entries: BTreeSet::new(),
+            gaps: Vec::new(),
+        };
+        for (id, function) in functions.iter().enumerate() {
+            if !function.is_defined() {
+                let name = function.name.clone();
+                builder.graph.declared.insert(name, id as FunctionId);
+            }
+        }
         builder.add_direct_calls();
         builder.add_pointer_calls();
-        builder.graph.roles = builder.roles();
+        builder.add_destructors();
+        builder.graph.roles = roles(functions, &builder.graph, &builder.entries);
         (builder.graph, builder.gaps)
     }
 
@@ -93,6 +89,26 @@ impl CallGraph {
         self.targets.get(&call).map_or(&[], Vec::as_slice)
     }
 
+    pub fn all_targets(&self) -> impl Iterator<Item = (InstructionRef, &[FunctionId])> {
+        self.targets.iter().map(|(at, ids)| (*at, ids.as_slice()))
+    }
+
+    pub fn constructs_thread(&self, function: FunctionId) -> bool {
+        self.thread_constructors.contains(&function)
+    }
+
+    /// The routines that a library runs because of a call.
+    pub fn routines(&self, call: InstructionRef) -> &[FunctionId] {
+        self.routines.get(&call).map_or(&[], Vec::as_slice)
+    }
+
+    /// The calls of library functions, by the functions' names.
+    pub fn library_calls(&self, names: &[&str]) -> Vec<InstructionRef> {
+        let ids = names.iter().filter_map(|name| self.declared.get(*name));
+        let sites = ids.flat_map(|id| self.callers(*id));
+        sites.map(|site| site.at).collect()
+    }
+
     /// Start routines ("main" among them) of threads that can run a function.
     pub fn roles(&self, function: FunctionId) -> &[String] {
         &self.roles[function as usize]
@@ -100,42 +116,18 @@ impl CallGraph {
 }
 
 struct Builder<'a> {
-    functions: &'a [Function],
-    stores: &'a StoreIndex,
+    pointers: Pointers<'a>,
     graph: CallGraph,
-    by_signature: HashMap<&'a str, Vec<FunctionId>>,
-    /// Indirect calls and thread creations, to be resolved second.
-    pending: Vec<InstructionRef>,
-    starts: BTreeSet<FunctionId>,
+    /// Indirect calls and callbacks, to be resolved second.
+    pending: Vec<(InstructionRef, Option<&'static Callback>)>,
+    entries: BTreeSet<Entry>,
     gaps: Vec<String>,
 }
 
-impl<'a> Builder<'a> {
-    fn new(functions: &'a [Function], stores: &'a StoreIndex) -> Builder<'a> {
-        let mut by_signature: HashMap<&str, Vec<FunctionId>> = HashMap::new();
-        for (id, function) in functions.iter().enumerate() {
-            if function.address_taken && function.is_defined() {
-                let list = by_signature.entry(&function.signature).or_default();
-                list.push(id as FunctionId);
-            }
-        }
-        let graph = CallGraph {
-            callers: vec![Vec::new(); functions.len()],
-            ..CallGraph::default()
-        };
-        Builder {
-            functions,
-            stores,
-            graph,
-            by_signature,
-            pending: Vec::new(),
-            starts: BTreeSet::new(),
-            gaps: Vec::new(),
-        }
-    }
-
+impl Builder<'_> {
     fn add_direct_calls(&mut self) {
-        for (id, function) in self.functions.iter().enumerate() {
+        let functions = self.pointers.functions;
+        for (id, function) in functions.iter().enumerate() {
             for instruction in 0..function.instructions.len() as InstructionId {
                 let at = InstructionRef {
                     function: id as FunctionId,
@@ -144,11 +136,13 @@ impl<'a> Builder<'a> {
                 match function.op(instruction) {
                     Op::Call(Callee::Direct(target)) => {
                         self.add_call(at, target, None);
-                        if starter(&self.functions[target as usize].name).is_some() {
-                            self.pending.push(at);
+                        let callee = &functions[target as usize];
+                        if !callee.is_defined() {
+                            let known = callbacks(&callee.name);
+                            self.pending.extend(known.map(|c| (at, Some(c))));
                         }
                     }
-                    Op::Call(Callee::Indirect) => self.pending.push(at),
+                    Op::Call(Callee::Indirect) => self.pending.push((at, None)),
                     _ => {}
                 }
             }
@@ -156,184 +150,182 @@ impl<'a> Builder<'a> {
     }
 
     fn add_pointer_calls(&mut self) {
-        for at in std::mem::take(&mut self.pending) {
-            let function = &self.functions[at.function as usize];
-            let operands = function.operands(at.instruction);
-            let starter = match function.op(at.instruction) {
-                Op::Call(Callee::Direct(id)) => starter(&self.functions[id as usize].name),
-                _ => None,
+        for (at, callback) in std::mem::take(&mut self.pending) {
+            let (mut found, complete) = match callback {
+                Some(callback) => self.routines(at, callback),
+                None => self.called(at),
             };
-            let pointer = match starter {
-                Some(starter) => operands.get(starter.routine),
-                None => operands.last(),
-            };
-            let pointer = pointer.copied().unwrap_or(Operand::Constant);
-            let signature = match starter {
-                Some(starter) => starter.signature,
-                None => function.called_types.get(&at.instruction).map_or("", |s| s),
-            };
-            let mut found = BTreeSet::new();
-            let complete = self.trace(at.function, pointer, signature, MAX_DEPTH, &mut found);
             if !complete {
-                found.extend(self.by_signature.get(signature).into_iter().flatten());
-                if starter.is_some() {
-                    self.gaps.push(format!(
-                        "the start routine of a thread created in {} is not known; every \
-                         function of its type is taken for one",
-                        function.name
-                    ));
-                }
+                self.add_by_type(at, callback, &mut found);
+            }
+            if callback.is_some_and(|c| c.routine == Routine::ThreadState) {
+                self.graph.thread_constructors.insert(at.function);
             }
             for target in found {
-                self.add_call(at, target, starter.map(|s| s.argument));
-                if starter.is_some() {
-                    self.starts.insert(target);
-                }
+                self.add_call(at, target, callback);
             }
         }
     }
 
-    fn add_call(&mut self, at: InstructionRef, target: FunctionId, thread_argument: Option<u32>) {
-        self.graph.callers[target as usize].push(CallSite {
-            at,
-            thread_argument,
+    /// Takes every function of the right type where tracing came to no end.
+    fn add_by_type(
+        &mut self,
+        at: InstructionRef,
+        callback: Option<&'static Callback>,
+        found: &mut BTreeSet<FunctionId>,
+    ) {
+        let function = &self.pointers.functions[at.function as usize];
+        let Some(callback) = callback else {
+            let signature = function.called_types.get(&at.instruction);
+            found.extend(self.pointers.of_type(signature.map_or("", |s| s)));
+            return;
+        };
+        found.extend(self.pointers.of_type(callback.signature));
+        found.extend(self.pointers.of_type(callback.or_signature));
+        let name = &function.name;
+        self.gaps.push(match callback.routine {
+            Routine::ThreadState => format!(
+                "the callable of a std::thread made in {name} is not known; what it runs has \
+                 no known start"
+            ),
+            _ if callback.starts_thread() => format!(
+                "the start routine of a thread created in {name} is not known; every \
+                 function of its type is taken for one"
+            ),
+            _ => format!(
+                "what {name} hands to {} is not known; every function of its type is taken \
+                 for it",
+                callback.name
+            ),
         });
-        if thread_argument.is_none() {
-            self.graph.targets.entry(at).or_default().push(target);
-        }
     }
 
-    /// Collects the functions that a pointer may be; false if there may be others.
+    /// What an indirect call may call; `false` if there may be others.
+    fn called(&self, at: InstructionRef) -> (BTreeSet<FunctionId>, bool) {
+        let functions = self.pointers.functions;
+        let function = &functions[at.function as usize];
+        let signature = function.called_types.get(&at.instruction);
+        let signature = signature.map_or("", String::as_str);
+        if let Some(call) = function.virtual_calls.get(&at.instruction) {
+            let classes = &self.pointers.symbols.classes;
+            let found = classes.candidates(call, signature, functions);
+            if !found.is_empty() {
+                return (found, true);
+            }
+        }
+        let pointer = function.operands(at.instruction).last();
+        let pointer = pointer.copied().unwrap_or(Operand::Constant);
+        self.trace(at, pointer, signature)
+    }
+
     fn trace(
         &self,
-        holder: FunctionId,
+        at: InstructionRef,
         pointer: Operand,
         signature: &str,
-        depth: u32,
-        found: &mut BTreeSet<FunctionId>,
-    ) -> bool {
-        let function = &self.functions[holder as usize];
-        let id = match pointer {
-            Operand::Function(id) => {
-                found.insert(id);
-                return true;
-            }
-            Operand::Constant => return true,
-            _ if depth == 0 => return false,
-            Operand::Global(_) => return false,
-            Operand::Parameter(number) => {
-                let sites = &self.graph.callers[holder as usize];
-                return !function.address_taken
-                    && !sites.is_empty()
-                    && sites.iter().all(|site| {
-                        let caller = &self.functions[site.at.function as usize];
-                        let value = caller.operand(site.at.instruction, number as usize);
-                        self.trace(site.at.function, value, signature, depth - 1, found)
-                    });
-            }
-            Operand::Instruction(id) => id,
-        };
-        let mut follow =
-            |operand: &Operand| self.trace(holder, *operand, signature, depth - 1, found);
-        match function.op(id) {
-            Op::Cast => follow(&function.operand(id, 0)),
-            Op::Phi => function.operands(id).iter().all(follow),
-            Op::Select => function.operands(id)[1..].iter().all(follow),
-            Op::Load { field, .. } => {
-                let resolver = self.stores.resolver(self.functions, holder);
-                let place = resolver.place(function.operand(id, 0), field);
-                self.trace_load(holder, place, signature, depth, found)
-            }
-            _ => false,
-        }
+    ) -> (BTreeSet<FunctionId>, bool) {
+        let callers = &self.graph.callers;
+        self.pointers
+            .trace(callers, at.function, pointer, signature)
     }
 
-    fn trace_load(
+    /// The routines that a call hands to a library.
+    fn routines(
         &self,
-        holder: FunctionId,
-        place: crate::places::Place,
-        signature: &str,
-        depth: u32,
-        found: &mut BTreeSet<FunctionId>,
-    ) -> bool {
-        let writes: Vec<InstructionRef> = match (place.field, place.root) {
-            (Some(field), _) => self
-                .stores
-                .field_writes(field)
-                .iter()
-                .map(|w| w.at)
-                .collect(),
-            (None, Root::Global(id)) => {
-                self.stores.global_writes(id).iter().map(|w| w.at).collect()
+        at: InstructionRef,
+        callback: &'static Callback,
+    ) -> (BTreeSet<FunctionId>, bool) {
+        let function = &self.pointers.functions[at.function as usize];
+        match callback.routine {
+            Routine::Operand(position) => {
+                let pointer = function.operand(at.instruction, position);
+                self.trace(at, pointer, callback.signature)
             }
-            (None, Root::Slot(slot)) => {
-                let at = InstructionRef {
-                    function: holder,
-                    instruction: slot,
+            Routine::FirstField(position, record) => {
+                let field = self.pointers.symbols.first_field(record);
+                let callers = &self.graph.callers;
+                self.pointers.trace_field(callers, at, position, field)
+            }
+            Routine::ThreadState => {
+                let found = self.thread_states(at.function);
+                let complete = !found.is_empty();
+                (found, complete)
+            }
+        }
+    }
+
+    /// `_M_run` of the states that the calls of a function construct: their
+    /// constructors store their tables.
+    fn thread_states(&self, creator: FunctionId) -> BTreeSet<FunctionId> {
+        let Pointers {
+            functions, symbols, ..
+        } = &self.pointers;
+        let creator = &functions[creator as usize];
+        let mut found = BTreeSet::new();
+        for instruction in &creator.instructions {
+            let Op::Call(Callee::Direct(callee)) = instruction.op else {
+                continue;
+            };
+            let callee = &functions[callee as usize];
+            for id in 0..callee.instructions.len() as InstructionId {
+                let stored = match callee.op(id) {
+                    Op::Store { .. } => callee.operand(id, 0),
+                    _ => continue,
                 };
-                if self.stores.escapes(at) {
-                    return false;
+                if let Operand::Global(table) = stored
+                    && symbols.globals[table as usize].starts_with("_ZTVNSt6thread11_State_impl")
+                {
+                    let held = symbols.held.get(&table).into_iter().flatten();
+                    let is_run =
+                        |id: &&FunctionId| functions[**id as usize].name.ends_with("6_M_runEv");
+                    found.extend(held.filter(is_run));
                 }
-                self.slot_stores(holder, slot)
             }
-            _ => return false,
+        }
+        found
+    }
+
+    /// A key's destructor gets the values that are set for the key.
+    fn add_destructors(&mut self) {
+        let creations = self.graph.library_calls(&KEY_CREATORS);
+        let settings = self.graph.library_calls(&KEY_SETTERS);
+        let Pointers {
+            functions, stores, ..
+        } = &self.pointers;
+        let mut sites = Vec::new();
+        for setting in settings {
+            let made = stores.made_by(functions, &creations, setting);
+            for target in made.iter().flat_map(|at| self.graph.routines(*at)) {
+                sites.push((setting, *target));
+            }
+        }
+        for (at, target) in sites {
+            self.add_call(at, target, Some(&SETS_KEY));
+        }
+    }
+
+    fn add_call(
+        &mut self,
+        at: InstructionRef,
+        target: FunctionId,
+        callback: Option<&'static Callback>,
+    ) {
+        self.graph.callers[target as usize].push(CallSite { at, callback });
+        let list = match callback {
+            None => self.graph.targets.entry(at),
+            Some(callback) => {
+                match callback.runs {
+                    Runs::Thread => self.entries.insert(Entry::Thread(target)),
+                    Runs::Handler => self.entries.insert(Entry::Handler(target)),
+                    Runs::Team => {
+                        self.entries.insert(Entry::Thread(target));
+                        self.entries.insert(Entry::From(at.function, target))
+                    }
+                    Runs::Caller => self.entries.insert(Entry::From(at.function, target)),
+                };
+                self.graph.routines.entry(at)
+            }
         };
-        if !matches!(place.root, Root::Slot(_)) {
-            // Initial values of tables count as stores to all of their fields.
-            let candidates = self.by_signature.get(signature).into_iter().flatten();
-            found.extend(candidates.filter(|id| self.functions[**id as usize].in_initializer));
-        }
-        let complete = writes.iter().all(|at| {
-            let function = &self.functions[at.function as usize];
-            matches!(function.op(at.instruction), Op::Store { .. })
-                && self.trace(
-                    at.function,
-                    function.operand(at.instruction, 0),
-                    signature,
-                    depth - 1,
-                    found,
-                )
-        });
-        complete && !found.is_empty()
+        list.or_default().push(target);
     }
-
-    fn slot_stores(&self, holder: FunctionId, slot: InstructionId) -> Vec<InstructionRef> {
-        let function = &self.functions[holder as usize];
-        (0..function.instructions.len() as InstructionId)
-            .filter(|id| {
-                matches!(function.op(*id), Op::Store { .. })
-                    && function.operand(*id, 1) == Operand::Instruction(slot)
-            })
-            .map(|instruction| InstructionRef {
-                function: holder,
-                instruction,
-            })
-            .collect()
-    }
-
-    fn roles(&self) -> Vec<Vec<String>> {
-        let mut callees: Vec<Vec<FunctionId>> = vec![Vec::new(); self.functions.len()];
-        for (at, targets) in &self.graph.targets {
-            callees[at.function as usize].extend(targets);
-        }
-        let main = self.functions.iter().position(|f| f.name == "main");
-        let roots = main.map(|id| id as FunctionId).into_iter();
-        let roots: BTreeSet<FunctionId> = roots.chain(self.starts.iter().copied()).collect();
-        let mut roles: Vec<BTreeSet<&str>> = vec![BTreeSet::new(); self.functions.len()];
-        for root in roots {
-            let name = self.functions[root as usize].name.as_str();
-            let mut work = vec![root];
-            while let Some(id) = work.pop() {
-                if roles[id as usize].insert(name) {
-                    work.extend(&callees[id as usize]);
-                }
-            }
-        }
-        let owned = |names: BTreeSet<&str>| names.into_iter().map(str::to_owned).collect();
-        roles.into_iter().map(owned).collect()
-    }
-}
-
-fn starter(name: &str) -> Option<&'static ThreadStarter> {
-    THREAD_STARTERS.iter().find(|starter| starter.name == name)
 }

@@ -16,7 +16,7 @@ impl Dependences<'_> {
     /// What may have stored the contents of a place that `reader` reads.
     pub(crate) fn contents(&self, reader: InstructionRef, place: Place, edges: &mut Edges) {
         if let Root::Slot(slot) = place.root {
-            self.slot_contents(reader, place, edges);
+            self.slot_contents(reader, place, true, edges);
             let slot = InstructionRef {
                 function: reader.function,
                 instruction: slot,
@@ -30,6 +30,7 @@ impl Dependences<'_> {
             return;
         }
         let stores = &self.program.stores;
+        let before = edges.len();
         let mut add = |writes: &[Write], field: Option<FieldId>| {
             for write in writes.iter().filter(|w| stores.may_meet(place.root, w)) {
                 self.write(write, field, DependenceKind::Memory, edges);
@@ -38,7 +39,7 @@ impl Dependences<'_> {
         match (place.field, place.root) {
             (Some(field), root) => {
                 add(stores.field_writes(field), None);
-                let record = self.program.fields[field as usize].record;
+                let record = self.program.symbols.fields[field as usize].record;
                 add(stores.record_writes(record), Some(field));
                 if let Root::Global(id) = root {
                     let writes = stores.global_writes(id).iter();
@@ -50,7 +51,37 @@ impl Dependences<'_> {
             (None, root @ (Root::ThroughGlobal(_) | Root::ThroughField(_))) => {
                 add(stores.writes_through(root), None);
             }
-            (None, _) => self.unnamed_loads.set(self.unnamed_loads.get() + 1),
+            (None, _) => {}
+        }
+        let known = match (place.field, place.root) {
+            (None, Root::Global(id)) => {
+                self.written_through_parameters(id, edges);
+                true
+            }
+            (None, Root::Parameter(number)) => {
+                self.handed_by_callers(reader.function, number, edges)
+            }
+            // Nobody writes the field by this name: it came under another.
+            (Some(_), Root::Parameter(number)) if edges.len() == before => {
+                self.handed_by_callers(reader.function, number, edges)
+            }
+            (None, Root::Unknown) => false,
+            _ => true,
+        };
+        if !known {
+            self.unnamed_loads.set(self.unnamed_loads.get() + 1);
+        }
+    }
+
+    /// Functions that get a global's address may write it through their parameter.
+    fn written_through_parameters(&self, global: GlobalId, edges: &mut Edges) {
+        for (call, number) in self.program.stores.passed_globals(global) {
+            for target in self.program.calls.targets(*call) {
+                let writes = self.program.stores.parameter_writes(*target, *number);
+                for write in writes.iter().filter(|w| w.place.field.is_none()) {
+                    self.write(write, None, DependenceKind::Memory, edges);
+                }
+            }
         }
     }
 
@@ -69,17 +100,26 @@ impl Dependences<'_> {
         edges.push(edge(write.at, aspect, kind));
     }
 
-    pub(crate) fn slot_contents(&self, reader: InstructionRef, place: Place, edges: &mut Edges) {
+    /// What may lie in a slot; `fields` says whether writes of single fields count.
+    pub(crate) fn slot_contents(
+        &self,
+        reader: InstructionRef,
+        place: Place,
+        fields: bool,
+        edges: &mut Edges,
+    ) {
         let facts = self.facts(reader.function);
         let function = self.program.function(reader);
         let found = facts.slots.reaching(
             function,
-            &self.program.fields,
+            &self.program.symbols.fields,
             &facts.predecessors,
             place,
             reader.instruction,
+            &facts.resumes,
         );
-        for write in found {
+        let counts = |w: &SlotWrite| fields || w.place.field.is_none() || w.argument.is_some();
+        for write in found.into_iter().filter(counts) {
             let at = InstructionRef {
                 function: reader.function,
                 instruction: write.at,
@@ -106,6 +146,9 @@ impl Dependences<'_> {
         wanted: Place,
         edges: &mut Edges,
     ) {
+        if self.carried_out(call, number, edges) {
+            return;
+        }
         let targets = self.program.calls.targets(call);
         let has_body = |id: &FunctionId| self.program.functions[*id as usize].is_defined();
         if !targets.iter().any(has_body) {

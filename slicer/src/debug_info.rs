@@ -7,8 +7,8 @@
 //! *and* size, because distinct types may share a name.
 //!
 //! Operand positions in nodes are those of LLVM 19's `DebugInfoMetadata.h`:
-//! derived and composite types keep scope at 1, base type at 3, elements at 4;
-//! namespaces keep scope at 1 and name at 2.
+//! derived and composite types keep scope at 1, base type at 3, elements at 4,
+//! the identifier at 7; local variables keep their type at 3; namespaces keep scope at 1 and name at 2.
 
 use crate::llvm::{Metadata, MetadataKind, Module};
 use crate::names::{join_path, without_template_arguments};
@@ -18,12 +18,17 @@ const SCOPE: usize = 1;
 const NAMESPACE_NAME: usize = 2;
 const BASE_TYPE: usize = 3;
 const ELEMENTS: usize = 4;
+const IDENTIFIER: usize = 7;
+const VARIABLE_TYPE: usize = 3;
 
 const TAG_STRUCTURE: u16 = 0x13;
 const TAG_UNION: u16 = 0x17;
 const TAG_CLASS: u16 = 0x02;
 const TAG_MEMBER: u16 = 0x0d;
 const TAG_TYPEDEF: u16 = 0x16;
+const TAG_POINTER: u16 = 0x0f;
+const TAG_REFERENCE: u16 = 0x10;
+const TAG_RVALUE_REFERENCE: u16 = 0x42;
 const TAG_CONST: u16 = 0x26;
 const TAG_VOLATILE: u16 = 0x35;
 const TAG_ATOMIC: u16 = 0x47;
@@ -80,6 +85,41 @@ impl<'m> DebugInfo<'m> {
     pub fn field_name(&self, record: &str, size: u64, offset: u64) -> Option<String> {
         let record = self.records.get(&(record.to_owned(), size))?;
         self.member_name(*record, offset * 8, MAX_NESTING)
+    }
+
+    /// The mangled name of the class that a variable points or refers to.
+    pub fn class_behind(&self, variable: Metadata<'m>) -> Option<String> {
+        if !matches!(
+            variable.kind(),
+            MetadataKind::LLVMDILocalVariableMetadataKind
+        ) {
+            return None;
+        }
+        let pointer = self.plain(self.operand(variable, VARIABLE_TYPE)?)?;
+        let is_pointer = matches!(
+            pointer.tag(),
+            TAG_POINTER | TAG_REFERENCE | TAG_RVALUE_REFERENCE
+        );
+        let class = self.plain(self.operand(pointer, BASE_TYPE).filter(|_| is_pointer)?)?;
+        let is_class = matches!(class.kind(), MetadataKind::LLVMDICompositeTypeMetadataKind);
+        let identifier = self.operand(class, IDENTIFIER).filter(|_| is_class)?;
+        let identifier = identifier.string(self.module)?;
+        identifier.strip_prefix("_ZTS").map(str::to_owned)
+    }
+
+    /// A type without its qualifiers and other names.
+    fn plain(&self, mut node: Metadata<'m>) -> Option<Metadata<'m>> {
+        for _ in 0..MAX_NESTING {
+            let is_wrapper = matches!(
+                node.tag(),
+                TAG_CONST | TAG_VOLATILE | TAG_ATOMIC | TAG_TYPEDEF
+            );
+            if !is_wrapper {
+                break;
+            }
+            node = self.operand(node, BASE_TYPE)?;
+        }
+        Some(node)
     }
 
     fn note_record(&mut self, node: Metadata<'m>) {

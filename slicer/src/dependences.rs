@@ -9,8 +9,10 @@
 //! Facts about a function (control dependence, slot writes) are worked out when
 //! a slice first enters it and kept for the slice.
 
+use crate::calls::CallSite;
+use crate::carried::Resume;
 use crate::control::ControlDependence;
-use crate::places::{Place, Root};
+use crate::places::Place;
 use crate::program::*;
 use crate::reaching::SlotWrites;
 use crate::walk::{Dependence, DependenceGraph};
@@ -28,6 +30,8 @@ pub(crate) enum Aspect {
     Site,
     /// One argument of this call.
     Argument(u32),
+    /// One argument of this call, an address, and what lies there.
+    Handed(u32),
     /// What this call returns.
     Result,
     /// One field of what this instruction copies.
@@ -45,11 +49,13 @@ pub(crate) struct Facts {
     control: ControlDependence,
     pub predecessors: Vec<Vec<BlockId>>,
     pub slots: SlotWrites,
+    pub resumes: Vec<Resume>,
 }
 
 pub(crate) struct Dependences<'p> {
     pub(crate) program: &'p Program,
     facts: RefCell<HashMap<FunctionId, Rc<Facts>>>,
+    pub(crate) leads_to: RefCell<HashMap<FunctionId, Rc<Vec<bool>>>>,
     /// Loads through pointers of which nothing is known.
     pub(crate) unnamed_loads: Cell<u64>,
     assembly: Cell<u64>,
@@ -61,6 +67,9 @@ impl DependenceGraph for Dependences<'_> {
     type Node = Node;
 
     fn statement(&self, node: Node) -> Option<StatementId> {
+        if self.program.function(node.at).plumbing {
+            return None;
+        }
         self.program.statement_of(node.at)
     }
 
@@ -71,6 +80,7 @@ impl DependenceGraph for Dependences<'_> {
             Aspect::Whole => self.whole(at, &mut edges),
             Aspect::Site => {}
             Aspect::Argument(number) => self.argument(at, number, &mut edges),
+            Aspect::Handed(number) => self.handed(at, number, &mut edges),
             Aspect::Result => self.result(at, &mut edges),
             Aspect::Copied(field) => self.copied(at, Some(field), &mut edges),
         }
@@ -96,6 +106,7 @@ impl<'p> Dependences<'p> {
         Dependences {
             program,
             facts: RefCell::default(),
+            leads_to: RefCell::default(),
             unnamed_loads: Cell::new(0),
             assembly: Cell::new(0),
         }
@@ -129,7 +140,8 @@ impl<'p> Dependences<'p> {
             Rc::new(Facts {
                 control: ControlDependence::of(function),
                 predecessors: function.predecessors(),
-                slots: SlotWrites::of(function, resolver.single),
+                slots: SlotWrites::of(&resolver),
+                resumes: self.resumes(id),
             })
         });
         Rc::clone(facts)
@@ -148,6 +160,7 @@ impl<'p> Dependences<'p> {
                 self.callee_pointer(at, edges);
             }
             Op::Copy { .. } => self.copied(at, None, edges),
+            Op::VariableArguments => self.variable_arguments(at.function, edges),
             op => {
                 for operand in function.operands(id) {
                     self.value(at.function, *operand, DependenceKind::Data, edges);
@@ -161,6 +174,21 @@ impl<'p> Dependences<'p> {
                     _ => {}
                 }
             }
+        }
+    }
+
+    /// Why a call site matters to a function: it starts a thread with it, also
+    /// by calling `std::thread`'s constructor, or it is a call of another kind.
+    pub(crate) fn entry_kind(
+        &self,
+        callee: FunctionId,
+        site: &CallSite,
+        otherwise: DependenceKind,
+    ) -> DependenceKind {
+        if site.starts_thread() || self.program.calls.constructs_thread(callee) {
+            DependenceKind::ThreadStart
+        } else {
+            otherwise
         }
     }
 
@@ -200,117 +228,13 @@ impl<'p> Dependences<'p> {
             }
             Operand::Parameter(number) => {
                 for site in self.program.calls.callers(holder) {
-                    let (number, kind) = match site.thread_argument {
-                        Some(argument) if number == 0 => (argument, DependenceKind::ThreadStart),
-                        Some(_) => continue,
-                        None => (number, DependenceKind::Argument),
-                    };
-                    edges.push(edge(site.at, Aspect::Argument(number), kind));
+                    let kind = self.entry_kind(holder, site, DependenceKind::Argument);
+                    if let Some(operand) = site.operand_for(number) {
+                        edges.push(edge(site.at, Aspect::Argument(operand), kind));
+                    }
                 }
             }
             Operand::Function(_) | Operand::Global(_) | Operand::Constant => {}
-        }
-    }
-
-    fn argument(&self, call: InstructionRef, number: u32, edges: &mut Edges) {
-        let function = self.program.function(call);
-        let operand = function.operand(call.instruction, number as usize);
-        self.value(call.function, operand, DependenceKind::Data, edges);
-        // An address hands over what lies there.
-        let place = self.place(call, number as usize, None);
-        match place.root {
-            Root::Slot(_) => self.slot_contents(call, place, edges),
-            Root::Global(id) if place.field.is_none() && operand == Operand::Global(id) => {
-                let writes = self.program.stores.global_writes(id).iter();
-                let whole = writes.filter(|w| w.place.field.is_none());
-                whole.for_each(|w| self.write(w, None, DependenceKind::Memory, edges));
-            }
-            _ => {}
-        }
-    }
-
-    fn all_arguments(&self, call: InstructionRef, edges: &mut Edges) {
-        let count = self.program.function(call).operands(call.instruction).len();
-        for number in 0..count as u32 {
-            self.argument(call, number, edges);
-        }
-    }
-
-    fn callee_pointer(&self, at: InstructionRef, edges: &mut Edges) {
-        let function = self.program.function(at);
-        if function.op(at.instruction) == Op::Call(Callee::Indirect)
-            && let Some(pointer) = function.operands(at.instruction).last()
-        {
-            self.value(at.function, *pointer, DependenceKind::Data, edges);
-        }
-    }
-
-    fn result(&self, call: InstructionRef, edges: &mut Edges) {
-        let before = edges.len();
-        self.returns(call, edges);
-        let targets = self.program.calls.targets(call);
-        let has_body = |id: &FunctionId| self.program.functions[*id as usize].is_defined();
-        if edges.len() == before && !targets.iter().any(has_body) {
-            self.all_arguments(call, edges);
-        }
-    }
-
-    /// The values that the callees return. The `ret` itself and the load of
-    /// clang's return slot stand on the closing brace: they are skipped.
-    fn returns(&self, call: InstructionRef, edges: &mut Edges) {
-        for target in self.program.calls.targets(call) {
-            let function = &self.program.functions[*target as usize];
-            for block in 0..function.blocks.len() as BlockId {
-                let Some(id) = function.terminator(block) else {
-                    continue;
-                };
-                if function.op(id) != Op::Return || function.operands(id).is_empty() {
-                    continue;
-                }
-                self.returned(*target, id, edges);
-            }
-        }
-    }
-
-    fn returned(&self, target: FunctionId, id: InstructionId, edges: &mut Edges) {
-        let function = &self.program.functions[target as usize];
-        let at = |instruction| InstructionRef {
-            function: target,
-            instruction,
-        };
-        let operand = function.operand(id, 0);
-        let from = edges.len();
-        match operand {
-            Operand::Instruction(load) if self.loads_temporary(at(load)) => {
-                let place = self.place(at(load), 0, None);
-                self.slot_contents(at(load), place, edges);
-            }
-            Operand::Instruction(_) | Operand::Parameter(_) => {
-                self.value(target, operand, DependenceKind::Return, edges);
-            }
-            _ => edges.push(edge(at(id), Aspect::Whole, DependenceKind::Return)),
-        }
-        for edge in &mut edges[from..] {
-            edge.kind = DependenceKind::Return;
-        }
-    }
-
-    fn loads_temporary(&self, at: InstructionRef) -> bool {
-        let function = self.program.function(at);
-        let Op::Load { .. } = function.op(at.instruction) else {
-            return false;
-        };
-        match function.operand(at.instruction, 0) {
-            Operand::Instruction(slot) => {
-                matches!(
-                    function.op(slot),
-                    Op::Alloca {
-                        declared: false,
-                        ..
-                    }
-                )
-            }
-            _ => false,
         }
     }
 
@@ -336,11 +260,15 @@ impl<'p> Dependences<'p> {
                 function,
                 instruction: *decider,
             };
-            let aspect = match self.program.op(at) {
-                Op::Call(_) => Aspect::Site,
-                _ => Aspect::Whole,
-            };
-            edges.push(edge(at, aspect, DependenceKind::Control));
+            let kind = DependenceKind::Control;
+            if let Op::Call(_) = self.program.op(at) {
+                // A call decides by unwinding: so does what makes it unwind.
+                edges.push(edge(at, Aspect::Site, kind));
+                let throws = self.thrown_through(at).into_iter();
+                edges.extend(throws.map(|throw| edge(throw, Aspect::Site, kind)));
+            } else {
+                edges.push(edge(at, Aspect::Whole, kind));
+            }
         }
     }
 
@@ -358,12 +286,9 @@ impl<'p> Dependences<'p> {
         self.decided_by(at.function, facts.control.deciders(block), edges);
         if facts.control.is_unconditional(block) {
             for site in self.program.calls.callers(at.function) {
-                let kind = match site.thread_argument {
-                    Some(_) => DependenceKind::ThreadStart,
-                    None => DependenceKind::Control,
-                };
+                let kind = self.entry_kind(at.function, site, DependenceKind::Control);
                 edges.push(Dependence {
-                    through_entry: true,
+                    through_entry: !function.plumbing,
                     ..edge(site.at, Aspect::Site, kind)
                 });
             }

@@ -3,9 +3,12 @@
 //! Built once per program in one pass, so that following a load costs a look-up
 //! and not a scan: a slice asks this for every load it meets.
 
-use crate::places::{Place, Resolver, Root, SingleStores, single_stores};
+use crate::places::{Place, Resolver, Returned, Root, SingleStores, single_stores};
 use crate::program::*;
 use std::collections::{HashMap, HashSet};
+
+/// How many accessors deep a returned address is followed.
+const ACCESSOR_ROUNDS: u32 = 6;
 
 /// A write: a store, an atomic update, or a copy or fill of a whole object.
 #[derive(Clone, Copy, Debug)]
@@ -23,12 +26,15 @@ pub(crate) struct StoreIndex {
     through_field: HashMap<FieldId, Vec<Write>>,
     /// Writes through a parameter of a function.
     by_parameter: HashMap<(FunctionId, u32), Vec<Write>>,
+    /// Calls that get the address of a global, with the operand's position.
+    passed_globals: HashMap<GlobalId, Vec<(InstructionRef, u32)>>,
     /// Copies and fills of whole records.
     by_record: HashMap<RecordId, Vec<Write>>,
     fields_of: HashMap<RecordId, Vec<FieldId>>,
     /// Slots whose address is stored or passed on.
     escaping: HashSet<InstructionRef>,
     single: Vec<SingleStores>,
+    returned: Vec<Option<Returned>>,
 }
 
 impl StoreIndex {
@@ -37,6 +43,7 @@ impl StoreIndex {
             single: functions.iter().map(single_stores).collect(),
             ..StoreIndex::default()
         };
+        index.find_returned(functions);
         for (id, field) in fields.iter().enumerate() {
             let list = index.fields_of.entry(field.record).or_default();
             list.push(id as FieldId);
@@ -53,9 +60,29 @@ impl StoreIndex {
         index
     }
 
+    /// Accessors call accessors: a few rounds settle the usual depth.
+    fn find_returned(&mut self, functions: &[Function]) {
+        self.returned = vec![None; functions.len()];
+        for _ in 0..ACCESSOR_ROUNDS {
+            let ids = 0..functions.len() as FunctionId;
+            let next: Vec<Option<Returned>> = ids
+                .map(|id| self.resolver(functions, id).returned())
+                .collect();
+            if next == self.returned {
+                break;
+            }
+            self.returned = next;
+        }
+    }
+
     fn add(&mut self, function: &Function, at: InstructionRef) {
         let id = at.instruction;
-        let written = written_place(function, &self.single[at.function as usize], id);
+        let resolver = Resolver {
+            function,
+            single: &self.single[at.function as usize],
+            returned: &self.returned,
+        };
+        let written = written_place(&resolver, id);
         if let Some(place) = written {
             self.add_write(Write { at, place }, copied_record(function.op(id)));
         }
@@ -68,13 +95,22 @@ impl StoreIndex {
         let resolver = Resolver {
             function,
             single: &self.single[at.function as usize],
+            returned: &self.returned,
         };
-        for operand in passed_on {
-            if let Root::Slot(slot) = resolver.place(*operand, None).root {
-                self.escaping.insert(InstructionRef {
-                    function: at.function,
-                    instruction: slot,
-                });
+        for (position, operand) in passed_on.iter().enumerate() {
+            let place = resolver.place(*operand, None);
+            match place.root {
+                Root::Slot(slot) => {
+                    self.escaping.insert(InstructionRef {
+                        function: at.function,
+                        instruction: slot,
+                    });
+                }
+                Root::Global(id) if matches!(function.op(at.instruction), Op::Call(_)) => {
+                    let list = self.passed_globals.entry(id).or_default();
+                    list.push((at, position as u32));
+                }
+                _ => {}
             }
         }
     }
@@ -106,6 +142,7 @@ impl StoreIndex {
         Resolver {
             function: &functions[id as usize],
             single: &self.single[id as usize],
+            returned: &self.returned,
         }
     }
 
@@ -136,6 +173,51 @@ impl StoreIndex {
         found.map_or(&[], Vec::as_slice)
     }
 
+    /// Calls that get the address of a global, with the operand's position.
+    pub fn passed_globals(&self, global: GlobalId) -> &[(InstructionRef, u32)] {
+        self.passed_globals.get(&global).map_or(&[], Vec::as_slice)
+    }
+
+    /// Of calls that make a thing where their first operand points (a thread, a
+    /// key, a jump buffer), those that may have made what `user`'s first operand
+    /// is: those that name the same place, or all if none does.
+    pub fn made_by(
+        &self,
+        functions: &[Function],
+        makers: &[InstructionRef],
+        user: InstructionRef,
+    ) -> Vec<InstructionRef> {
+        let handle = |at: InstructionRef| {
+            let function = &functions[at.function as usize];
+            let resolver = self.resolver(functions, at.function);
+            let mut operand = function.operand(at.instruction, 0);
+            if let Operand::Instruction(id) = operand
+                && let Op::Load { .. } = function.op(id)
+                && !matches!(
+                    resolver.place(operand, None).root,
+                    Root::Slot(_) | Root::Global(_)
+                )
+            {
+                operand = function.operand(id, 0);
+            }
+            let place = resolver.place(operand, None);
+            let local = matches!(place.root, Root::Slot(_) | Root::Parameter(_));
+            match (place.field, place.root) {
+                (Some(field), _) => Some((Root::Unknown, Some(field), None)),
+                (None, Root::Unknown) => None,
+                (None, root) => Some((root, None, local.then_some(at.function))),
+            }
+        };
+        let wanted = handle(user);
+        let same = |at: &InstructionRef| wanted.is_some() && handle(*at) == wanted;
+        let exact: Vec<InstructionRef> = makers.iter().copied().filter(same).collect();
+        if exact.is_empty() {
+            makers.to_vec()
+        } else {
+            exact
+        }
+    }
+
     /// Writes through the pointer that a root names; nothing for other roots.
     pub fn writes_through(&self, root: Root) -> &[Write] {
         let found = match root {
@@ -162,16 +244,14 @@ impl StoreIndex {
 }
 
 /// What an instruction writes to, if it writes.
-pub(crate) fn written_place(
-    function: &Function,
-    single: &SingleStores,
-    id: InstructionId,
-) -> Option<Place> {
-    let resolver = Resolver { function, single };
+pub(crate) fn written_place(resolver: &Resolver<'_>, id: InstructionId) -> Option<Place> {
+    let function = resolver.function;
     match function.op(id) {
         Op::Store { field, .. } => Some(resolver.place(function.operand(id, 1), field)),
         Op::Update { field, .. } => Some(resolver.place(function.operand(id, 0), field)),
-        Op::Copy { .. } | Op::Fill { .. } => Some(resolver.place(function.operand(id, 0), None)),
+        Op::Copy { .. } | Op::Fill { .. } | Op::VariableArguments => {
+            Some(resolver.place(function.operand(id, 0), None))
+        }
         _ => None,
     }
 }

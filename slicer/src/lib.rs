@@ -2,32 +2,45 @@
 //!
 //! The flow: [`Program::load`] reads bitcode into plain data (`llvm`,
 //! `debug_info`, `load` and its parts: the only files that touch LLVM), indexes
-//! what may store where and who calls whom (`places`, `index`, `calls`), and
-//! from then on everything is a pure function over that data: dependences of
-//! one instruction (`dependences`, with `contents` for memory, `control`,
-//! `reaching`), a shortest-path walk over them (`walk`), the slice in
-//! statements (`slice`), the plan (`plan`).
+//! what may store where (`places`, `index`) and who calls whom (`calls`, with
+//! `pointers` for called pointers, `classes` for virtual calls, `library` for
+//! threads, handlers and callbacks, `roles` for who runs what), and from then on
+//! everything is a pure function over that data: dependences of one instruction
+//! (`dependences`, with `contents` for memory, `crossing` for calls, `carried`
+//! for what libraries carry, `control`, `reaching`), a shortest-path walk over
+//! them (`walk`), the slice in statements (`slice`), the plan (`plan`) and what
+//! of it other parts imply (`prune`, by `dominance`).
 //!
 //! Deliberately absent: files, clocks, global state. Bytes and source text come
 //! in as arguments; the build store and the server own the IO.
 
 mod calls;
+mod carried;
+mod classes;
 mod contents;
 mod control;
+mod crossing;
 mod debug_info;
 mod dependences;
+mod dominance;
 mod error;
 mod index;
+mod library;
 mod llvm;
 mod load;
 mod load_address;
 mod load_function;
+mod load_initial;
+mod load_virtual;
 mod names;
 mod places;
 mod plan;
+mod pointers;
 mod points;
 mod program;
+mod prune;
 mod reaching;
+mod roles;
 mod slice;
 mod walk;
 
@@ -35,4 +48,5 @@ pub use error::SlicerError;
 pub use load::ModuleInput;
 pub use plan::plan;
 pub use program::{Program, StatementInfo};
+pub use prune::{PrunedPlan, prune};
 pub use slice::{backward_slice, entry_for};

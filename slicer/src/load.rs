@@ -15,12 +15,13 @@
 //! remedy for bitcode from elsewhere.
 
 use crate::calls::CallGraph;
+use crate::classes::Classes;
 use crate::debug_info::DebugInfo;
 use crate::error::SlicerError;
 use crate::index::StoreIndex;
 use crate::llvm::{Linkage, Module, Type, TypeKind, Value, ValueKind};
 use crate::load_function::load_function;
-use crate::names::record_name;
+use crate::names::{is_plumbing, record_name};
 use crate::program::*;
 use sketch_model::{BuildId, SourceLocation, StatementId};
 use std::collections::{HashMap, HashSet};
@@ -49,6 +50,9 @@ pub(crate) struct Tables {
     record_ids: HashMap<String, RecordId>,
     fields: Vec<Field>,
     field_ids: HashMap<(RecordId, u64), FieldId>,
+    /// The functions that initial values of globals hold.
+    pub held: HashMap<GlobalId, Vec<FunctionId>>,
+    pub classes: Classes,
     statement_keys: Vec<StatementKey>,
     statement_ids: HashMap<StatementKey, StatementId>,
 }
@@ -140,6 +144,7 @@ fn load_module(tables: &mut Tables, module: &Module, number: usize) {
     for global in module.globals() {
         if let Some(initializer) = global.initializer() {
             scope.note_addresses(initializer, &mut seen, true);
+            scope.note_initial(global, initializer);
         }
     }
     for function in functions {
@@ -206,6 +211,7 @@ impl<'m> ModuleScope<'_, 'm> {
             tables.functions.push(Function {
                 name: key.1.clone(),
                 signature: value.value_type().text(),
+                plumbing: is_plumbing(&key.1),
                 ..Function::default()
             });
             tables.weak.push(false);
@@ -351,13 +357,18 @@ fn finish(build: BuildId, tables: Tables, gaps: Vec<String>) -> Program {
         }
     }
     let stores = StoreIndex::build(&functions, &tables.fields);
-    let (calls, call_gaps) = CallGraph::build(&functions, &stores);
-    Program {
-        build,
-        functions,
+    let symbols = Symbols {
         globals: tables.globals,
         records: tables.records,
         fields: tables.fields,
+        held: tables.held,
+        classes: tables.classes,
+    };
+    let (calls, call_gaps) = CallGraph::build(&functions, &symbols, &stores);
+    Program {
+        build,
+        functions,
+        symbols,
         statements,
         members,
         by_file_name,

@@ -7,6 +7,7 @@
 use crate::llvm::{BasicBlock, Opcode, Value, ValueKind};
 use crate::load::{ModuleScope, is_debug_declare};
 use crate::load_address::{access, pointer_step, record_of_length};
+use crate::load_virtual::{Variables, virtual_call};
 use crate::program::*;
 use std::collections::{HashMap, HashSet};
 
@@ -14,8 +15,8 @@ struct Numbers<'m> {
     blocks: HashMap<BasicBlock<'m>, BlockId>,
     instructions: HashMap<Value<'m>, InstructionId>,
     parameters: HashMap<Value<'m>, u32>,
-    /// Slots that hold a variable of the source.
-    declared: HashSet<Value<'m>>,
+    /// Slots that hold a variable of the source, with the variable.
+    declared: Variables<'m>,
 }
 
 pub(crate) fn load_function<'m>(
@@ -29,17 +30,17 @@ pub(crate) fn load_function<'m>(
         blocks: blocks.iter().copied().zip(0..).collect(),
         instructions: HashMap::new(),
         parameters: parameters.iter().copied().zip(0..).collect(),
-        declared: HashSet::new(),
+        declared: Variables::new(),
     };
     for block in &blocks {
         for instruction in block.instructions() {
             let number = numbers.instructions.len() as InstructionId;
             numbers.instructions.insert(instruction, number);
             if is_debug_declare(instruction) {
-                let variable = instruction.operands().first().copied();
-                numbers
-                    .declared
-                    .extend(variable.and_then(Value::wrapped_value));
+                let operands = instruction.operands();
+                let slot = operands.first().copied().and_then(Value::wrapped_value);
+                let variable = operands.get(1).and_then(|v| v.as_metadata());
+                numbers.declared.extend(slot.map(|slot| (slot, variable)));
             }
         }
     }
@@ -49,6 +50,8 @@ pub(crate) fn load_function<'m>(
         signature: old.signature.clone(),
         address_taken: old.address_taken,
         in_initializer: old.in_initializer,
+        plumbing: old.plumbing,
+        parameter_count: parameters.len() as u32,
         ..Function::default()
     };
     for (number, block) in blocks.iter().enumerate() {
@@ -127,6 +130,9 @@ fn translate<'m>(
         let number = body.instructions.len() as InstructionId;
         let ty = instruction.called_type().text();
         body.called_types.insert(number, ty);
+        let by_table = virtual_call(&scope.debug, &numbers.declared, instruction);
+        body.virtual_calls
+            .extend(by_table.map(|call| (number, call)));
     }
     if let (Some((line, column, _)), None) = (location, shape.start) {
         shape.start = Some((line, column));
@@ -192,7 +198,7 @@ fn classify<'m>(
 ) -> Op {
     match instruction.opcode() {
         Opcode::LLVMAlloca => Op::Alloca {
-            declared: numbers.declared.contains(&instruction),
+            declared: numbers.declared.contains_key(&instruction),
             record: scope.record(instruction.allocated_type()),
         },
         Opcode::LLVMLoad => {
@@ -219,6 +225,7 @@ fn classify<'m>(
             if conditional { Op::Branch } else { Op::Other }
         }
         Opcode::LLVMRet => Op::Return,
+        Opcode::LLVMLandingPad => Op::LandingPad,
         Opcode::LLVMCall | Opcode::LLVMInvoke | Opcode::LLVMCallBr => {
             call(scope, instruction, operands)
         }
@@ -273,6 +280,9 @@ fn classify_intrinsic<'m>(
             .find_map(|side| record_of_length(scope, side, length?));
         operands.truncate(3);
         Op::Copy { record }
+    } else if is("va_start") {
+        operands.truncate(1);
+        Op::VariableArguments
     } else if is("memset.") {
         let length = operands.get(2).and_then(|v| v.constant_integer());
         let record = operands

@@ -1,4 +1,4 @@
-//! How LLVM spells record types, and what we make of it.
+//! How LLVM and C++ spell names, and what we make of them.
 //!
 //! clang names a struct type `struct.queue`, `class.ns::Queue` or
 //! `union.value`, and LLVM adds `.17` when the name is taken in its context.
@@ -43,6 +43,31 @@ pub(crate) fn without_template_arguments(name: &str) -> &str {
     name.split_once('<').map_or(name, |(plain, _)| plain)
 }
 
+/// Mangled names of the functions by which libstdc++ brings a callable and its
+/// arguments into a new thread. They hand values on and do nothing else, so
+/// nobody counts their lines as statements. Other templates of the library do
+/// count: a race on a `std::deque` happens on its lines.
+const PLUMBING: [&str; 14] = [
+    "_ZNSt6thread",
+    "_ZSt8__invoke",
+    "_ZSt13__invoke_impl",
+    "_ZSt7forward",
+    "_ZSt4move",
+    "_ZSt3get",
+    "_ZSt12__get_helper",
+    "_ZNSt11_Tuple_impl",
+    "_ZNSt10_Head_base",
+    "_ZNSt5tuple",
+    "_ZNSt10unique_ptrINSt6thread",
+    "_ZNKSt10unique_ptrINSt6thread",
+    "_ZNSt15__uniq_ptr_implINSt6thread",
+    "_ZNSt15__uniq_ptr_dataINSt6thread",
+];
+
+pub(crate) fn is_plumbing(function: &str) -> bool {
+    PLUMBING.iter().any(|prefix| function.starts_with(prefix))
+}
+
 /// A path from debug info: the directory joined with a relative file name.
 pub(crate) fn join_path(directory: &str, file: &str) -> String {
     let file = file.trim_start_matches("./");
@@ -78,6 +103,16 @@ mod tests {
         assert_eq!(join_path("/src/", "./a.c"), "/src/a.c");
         assert_eq!(join_path("/src", "/usr/a.h"), "/usr/a.h");
         assert_eq!(join_path("", "a.c"), "a.c");
+    }
+
+    #[test]
+    fn plumbing_is_what_starts_threads() {
+        assert!(is_plumbing("_ZNSt6threadC2IRFvvEJEvEEOT_DpOT0_"));
+        assert!(is_plumbing(
+            "_ZSt7forwardIRFvvEEOT_RNSt16remove_referenceIS2_E4typeE"
+        ));
+        assert!(!is_plumbing("_ZNSt5dequeIiSaIiEE9pop_frontEv"));
+        assert!(!is_plumbing("main"));
     }
 
     #[test]

@@ -3,7 +3,8 @@
 //!
 //! Addresses are followed backward through pointer computations, casts, and
 //! slots that are stored to exactly once (as clang leaves parameters and most
-//! locals). A struct field wins over whatever lies before it: `q->mut` is
+//! locals), and through calls of functions that return an address derived from
+//! a parameter (accessors, `std::forward`). A struct field wins over whatever lies before it: `q->mut` is
 //! `queue.mut` wherever `q` comes from. That is field-based naming, not alias
 //! analysis; two objects of one type share their fields' names.
 
@@ -73,13 +74,49 @@ pub(crate) fn single_stores(function: &Function) -> SingleStores {
         .collect()
 }
 
+/// What an address that a function returns is derived from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Returned {
+    pub parameter: Option<u32>,
+    pub field: Option<FieldId>,
+}
+
 /// Resolves addresses of one function.
 pub(crate) struct Resolver<'a> {
     pub function: &'a Function,
     pub single: &'a SingleStores,
+    /// By function; empty while this is being worked out.
+    pub returned: &'a [Option<Returned>],
 }
 
 impl Resolver<'_> {
+    /// What the function's results are derived from, if all from the same.
+    pub fn returned(&self) -> Option<Returned> {
+        let mut result = None;
+        for block in 0..self.function.blocks.len() as BlockId {
+            let Some(id) = self.function.terminator(block) else {
+                continue;
+            };
+            if self.function.op(id) != Op::Return || self.function.operands(id).is_empty() {
+                continue;
+            }
+            let place = self.resolve(self.function.operand(id, 0), MAX_DEPTH);
+            let parameter = match place.root {
+                Root::Parameter(number) => Some(number),
+                _ => None,
+            };
+            let this = Returned {
+                parameter,
+                field: place.field,
+            };
+            if result.is_some_and(|other| other != this) {
+                return None;
+            }
+            result = Some(this);
+        }
+        result.filter(|r| r.parameter.is_some() || r.field.is_some())
+    }
+
     /// The place that a load, store or copy through `pointer` touches; `field`
     /// is what the access itself knows of a constant address.
     pub fn place(&self, pointer: Operand, field: Option<FieldId>) -> Place {
@@ -135,6 +172,23 @@ impl Resolver<'_> {
                     (Some(field), _) => at(Root::ThroughField(field)),
                     (None, Root::Global(id)) => at(Root::ThroughGlobal(id)),
                     _ => unknown,
+                }
+            }
+            Op::Call(Callee::Direct(callee)) => {
+                let Some(Some(returned)) = self.returned.get(callee as usize) else {
+                    return unknown;
+                };
+                let base = match returned.parameter {
+                    Some(number) => {
+                        self.resolve(self.function.operand(id, number as usize), depth - 1)
+                    }
+                    None => unknown,
+                };
+                Place {
+                    root: base.root,
+                    field: returned.field.or(base.field),
+                    exact: false,
+                    record: None,
                 }
             }
             _ => unknown,

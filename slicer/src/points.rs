@@ -6,10 +6,21 @@
 //! read-modify-write is a load and a store at one column. Copies and fills of
 //! whole objects have no point: no single value describes them.
 
-use crate::calls::sync_op;
+use crate::library::sync_op;
 use crate::places::{Place, Root};
 use crate::program::*;
 use sketch_model::{LocationName, PointKind, StatementId, TrackPoint};
+
+/// Whether an instruction is what a site of this kind and column hooks.
+pub(crate) fn is_point(
+    program: &Program,
+    at: InstructionRef,
+    kind: PointKind,
+    column: u32,
+) -> bool {
+    let points = program.points_of(at);
+    points.iter().any(|p| p.kind == kind && p.column == column)
+}
 
 impl Program {
     pub(crate) fn points(&self, id: StatementId) -> Vec<TrackPoint> {
@@ -70,13 +81,15 @@ impl Program {
     fn location_name(&self, place: Place) -> Option<LocationName> {
         Some(match (place.field, place.root) {
             (Some(id), _) => {
-                let field = &self.fields[id as usize];
+                let field = &self.symbols.fields[id as usize];
                 LocationName::Field {
-                    record: self.records[field.record as usize].clone(),
+                    record: self.symbols.records[field.record as usize].clone(),
                     field: field.name.clone(),
                 }
             }
-            (None, Root::Global(id)) => LocationName::Global(self.globals[id as usize].clone()),
+            (None, Root::Global(id)) => {
+                LocationName::Global(self.symbols.globals[id as usize].clone())
+            }
             _ => LocationName::Unnamed,
         })
     }

@@ -9,6 +9,7 @@
 //! values. No LLVM handle survives loading.
 
 use crate::calls::CallGraph;
+use crate::classes::{Classes, VirtualCall};
 use crate::index::StoreIndex;
 use sketch_model::{BuildId, SourceLocation, StatementId};
 use std::collections::HashMap;
@@ -19,11 +20,11 @@ pub(crate) type FunctionId = u32;
 pub(crate) type InstructionId = u32;
 /// Position in [`Function::blocks`].
 pub(crate) type BlockId = u32;
-/// Position in [`Program::globals`].
+/// Position in [`Symbols::globals`].
 pub(crate) type GlobalId = u32;
-/// Position in [`Program::records`].
+/// Position in [`Symbols::records`].
 pub(crate) type RecordId = u32;
-/// Position in [`Program::fields`].
+/// Position in [`Symbols::fields`].
 pub(crate) type FieldId = u32;
 
 /// One instruction of the whole program.
@@ -96,6 +97,10 @@ pub(crate) enum Op {
     Branch,
     /// value, if any
     Return,
+    /// Where an exception arrives: the types that are caught, `Constant` for all
+    LandingPad,
+    /// va_start: the list
+    VariableArguments,
     /// Debug and lifetime markers.
     Marker,
     /// Arithmetic, comparisons, other intrinsics, unconditional jumps.
@@ -144,6 +149,11 @@ pub(crate) struct Function {
     pub in_initializer: bool,
     /// The types that indirect calls call, by call.
     pub called_types: HashMap<InstructionId, String>,
+    /// Those of them that go through a C++ table.
+    pub virtual_calls: HashMap<InstructionId, VirtualCall>,
+    pub parameter_count: u32,
+    /// It only hands values on into a new thread; see `names::is_plumbing`.
+    pub plumbing: bool,
     pub blocks: Vec<Block>,
     pub loops: Vec<SourceLoop>,
     pub instructions: Vec<Instruction>,
@@ -204,14 +214,32 @@ pub struct StatementInfo {
     pub location: SourceLocation,
 }
 
+/// What is known by name beside functions.
+#[derive(Debug, Default)]
+pub(crate) struct Symbols {
+    pub globals: Vec<String>,
+    pub records: Vec<String>,
+    pub fields: Vec<Field>,
+    /// The functions that initial values of globals hold.
+    pub held: HashMap<GlobalId, Vec<FunctionId>>,
+    pub classes: Classes,
+}
+
+impl Symbols {
+    /// The field at the start of the record of that name.
+    pub fn first_field(&self, record: &str) -> Option<FieldId> {
+        let is_it = |f: &Field| f.offset == 0 && self.records[f.record as usize] == record;
+        let position = self.fields.iter().position(is_it);
+        position.map(|id| id as FieldId)
+    }
+}
+
 /// A whole program, ready to be sliced.
 #[derive(Debug)]
 pub struct Program {
     pub(crate) build: BuildId,
     pub(crate) functions: Vec<Function>,
-    pub(crate) globals: Vec<String>,
-    pub(crate) records: Vec<String>,
-    pub(crate) fields: Vec<Field>,
+    pub(crate) symbols: Symbols,
     pub(crate) statements: Vec<StatementInfo>,
     /// The instructions of each statement, in program order.
     pub(crate) members: Vec<Vec<InstructionRef>>,

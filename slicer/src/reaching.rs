@@ -4,10 +4,12 @@
 //! it is used does not drag its old value into the slice. The search goes
 //! backward from the point over the control-flow graph and stops at writes
 //! that cover the place entirely; a call that gets the slot's address may
-//! write it and covers nothing.
+//! write it and covers nothing. From a `setjmp` the search also goes to where a
+//! `longjmp` may have come from.
 
+use crate::carried::Resume;
 use crate::index::written_place;
-use crate::places::{Place, Resolver, Root, SingleStores};
+use crate::places::{Place, Resolver, Root};
 use crate::program::*;
 use std::collections::HashMap;
 
@@ -29,10 +31,11 @@ pub(crate) struct SlotWrites {
 }
 
 impl SlotWrites {
-    pub fn of(function: &Function, single: &SingleStores) -> SlotWrites {
+    pub fn of(resolver: &Resolver<'_>) -> SlotWrites {
+        let function = resolver.function;
         let mut result = SlotWrites::default();
         for at in 0..function.instructions.len() as InstructionId {
-            if let Some(place) = written_place(function, single, at) {
+            if let Some(place) = written_place(resolver, at) {
                 let copied = match function.op(at) {
                     Op::Copy { record } | Op::Fill { record } => record,
                     _ => None,
@@ -42,7 +45,7 @@ impl SlotWrites {
             }
             if let Op::Call(_) = function.op(at) {
                 for (number, operand) in function.operands(at).iter().enumerate() {
-                    let place = Resolver { function, single }.place(*operand, None);
+                    let place = resolver.place(*operand, None);
                     result.add(place, at, Some(number as u32), false);
                 }
             }
@@ -69,6 +72,7 @@ impl SlotWrites {
         predecessors: &[Vec<BlockId>],
         wanted: Place,
         point: InstructionId,
+        resumes: &[Resume],
     ) -> Vec<SlotWrite> {
         let Root::Slot(slot) = wanted.root else {
             return Vec::new();
@@ -84,8 +88,13 @@ impl SlotWrites {
             let first = function.blocks[number as usize].first;
             let low = writes.partition_point(|w| w.at < first);
             let high = writes.partition_point(|w| w.at < end);
+            let mut resume = resumes.iter().find(|r| r.block == number && r.at < end);
+            let mut before: Vec<BlockId> = Vec::new();
             let mut covered = false;
             for write in writes[low..high].iter().rev() {
+                if let Some(passed) = resume.take_if(|r| write.at < r.at) {
+                    before.extend(&passed.from);
+                }
                 if overlaps(fields, write.place, wanted) {
                     found.push(*write);
                 }
@@ -94,10 +103,11 @@ impl SlotWrites {
                     break;
                 }
             }
-            if covered {
-                continue;
+            if !covered {
+                before.extend(resume.iter().flat_map(|r| &r.from));
+                before.extend(&predecessors[number as usize]);
             }
-            for previous in &predecessors[number as usize] {
+            for previous in &before {
                 if !std::mem::replace(&mut scanned[*previous as usize], true) {
                     work.push((*previous, function.blocks[*previous as usize].end));
                 }

@@ -1,0 +1,220 @@
+//! What library functions do with the functions and values they are given.
+//!
+//! A library's body is not in the bitcode, so what it calls back must be said:
+//! which operand is the routine, where each of the routine's parameters comes
+//! from, and who runs it. A registration counts as a call of the routine.
+//!
+//! `pthread_cleanup_push` is not here: in C it expands to a plain call through a
+//! local, in C++ to a destructor that calls through a field, and both are
+//! followed as such. Deliberately absent: `std::call_once`, which hands its
+//! callable over in a thread-local of the library.
+
+use sketch_model::SyncOp;
+
+/// Who runs a routine that was handed to a library.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Runs {
+    /// A new thread.
+    Thread,
+    /// New threads and the calling one.
+    Team,
+    /// Whichever thread a signal interrupts.
+    Handler,
+    /// The calling thread, now or later.
+    Caller,
+}
+
+/// Where the routine is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Routine {
+    Operand(usize),
+    /// In the first field of the named record that the operand points to.
+    FirstField(usize, &'static str),
+    /// `_M_run` of the `std::thread::_State_impl` that the caller made.
+    ThreadState,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Callback {
+    pub name: &'static str,
+    pub routine: Routine,
+    /// Pairs of a parameter of the routine and the operand it comes from.
+    passes: &'static [(u32, u32)],
+    /// From this parameter on, operands are handed over in order from the second.
+    rest: Option<(u32, u32)>,
+    pub runs: Runs,
+    /// The routine's type in LLVM's notation; empty if it is always named.
+    pub signature: &'static str,
+    /// Another type that it may have.
+    pub or_signature: &'static str,
+}
+
+impl Callback {
+    /// The operand of the registering call that becomes a parameter.
+    pub fn operand_for(&self, parameter: u32) -> Option<u32> {
+        let named = self.passes.iter().find(|(to, _)| *to == parameter);
+        let rest = self.rest.filter(|(first, _)| parameter >= *first);
+        named
+            .map(|(_, from)| *from)
+            .or_else(|| rest.map(|(first, from)| from + parameter - first))
+    }
+
+    pub fn starts_thread(&self) -> bool {
+        matches!(self.runs, Runs::Thread | Runs::Team)
+    }
+}
+
+const fn callback(
+    name: &'static str,
+    routine: usize,
+    passes: &'static [(u32, u32)],
+    runs: Runs,
+    signature: &'static str,
+) -> Callback {
+    Callback {
+        name,
+        routine: Routine::Operand(routine),
+        passes,
+        rest: None,
+        runs,
+        signature,
+        or_signature: "",
+    }
+}
+
+const POINTER: &str = "ptr (ptr)";
+const COMPARE: &str = "i32 (ptr, ptr)";
+const PLAIN: &str = "void ()";
+const TAKES: &str = "void (ptr)";
+const HANDLER: &str = "void (i32)";
+
+/// `std::thread`'s constructor hands its state to this.
+const START_THREAD: &str = "_ZNSt6thread15_M_start_thread";
+
+static CALLBACKS: [Callback; 31] = [
+    callback("pthread_create", 2, &[(0, 3)], Runs::Thread, POINTER),
+    callback("thrd_create", 1, &[(0, 2)], Runs::Thread, "i32 (ptr)"),
+    Callback {
+        routine: Routine::ThreadState,
+        ..callback(START_THREAD, 0, &[(0, 1)], Runs::Thread, "")
+    },
+    Callback {
+        rest: Some((2, 3)),
+        ..callback("__kmpc_fork_call", 2, &[], Runs::Team, "")
+    },
+    Callback {
+        rest: Some((2, 3)),
+        ..callback("__kmpc_fork_teams", 2, &[], Runs::Team, "")
+    },
+    callback("__kmpc_omp_task_alloc", 5, &[], Runs::Team, ""),
+    callback("signal", 1, &[(0, 0)], Runs::Handler, HANDLER),
+    callback("bsd_signal", 1, &[(0, 0)], Runs::Handler, HANDLER),
+    callback("__sysv_signal", 1, &[(0, 0)], Runs::Handler, HANDLER),
+    callback("sigset", 1, &[(0, 0)], Runs::Handler, HANDLER),
+    Callback {
+        routine: Routine::FirstField(1, "sigaction"),
+        or_signature: "void (i32, ptr, ptr)",
+        ..callback("sigaction", 1, &[(0, 0)], Runs::Handler, HANDLER)
+    },
+    callback("qsort", 3, &[(0, 0), (1, 0)], Runs::Caller, COMPARE),
+    callback(
+        "qsort_r",
+        3,
+        &[(0, 0), (1, 0), (2, 4)],
+        Runs::Caller,
+        "i32 (ptr, ptr, ptr)",
+    ),
+    callback("bsearch", 4, &[(0, 0), (1, 1)], Runs::Caller, COMPARE),
+    callback("lfind", 4, &[(0, 0), (1, 1)], Runs::Caller, COMPARE),
+    callback("lsearch", 4, &[(0, 0), (1, 1)], Runs::Caller, COMPARE),
+    callback("tsearch", 2, &[(0, 0), (1, 1)], Runs::Caller, COMPARE),
+    callback("tfind", 2, &[(0, 0), (1, 1)], Runs::Caller, COMPARE),
+    callback("pthread_once", 1, &[], Runs::Caller, PLAIN),
+    callback("call_once", 1, &[], Runs::Caller, PLAIN),
+    callback("atexit", 0, &[], Runs::Caller, PLAIN),
+    callback("at_quick_exit", 0, &[], Runs::Caller, PLAIN),
+    callback("on_exit", 0, &[(1, 1)], Runs::Caller, "void (i32, ptr)"),
+    callback("__cxa_atexit", 0, &[(0, 1)], Runs::Caller, TAKES),
+    callback("__cxa_thread_atexit", 0, &[(0, 1)], Runs::Caller, TAKES),
+    callback("pthread_atfork", 0, &[], Runs::Caller, PLAIN),
+    callback("pthread_atfork", 1, &[], Runs::Caller, PLAIN),
+    callback("pthread_atfork", 2, &[], Runs::Caller, PLAIN),
+    callback("pthread_key_create", 1, &[], Runs::Caller, TAKES),
+    callback("tss_create", 1, &[], Runs::Caller, TAKES),
+    callback("_pthread_cleanup_push", 1, &[(0, 2)], Runs::Caller, TAKES),
+];
+
+/// Setting a value for a key is what hands it to the key's destructor.
+pub(crate) static SETS_KEY: Callback = callback("", 0, &[(0, 1)], Runs::Caller, TAKES);
+
+/// Calls that make a key with a destructor, set its value, and ask for it.
+pub(crate) const KEY_CREATORS: [&str; 2] = ["pthread_key_create", "tss_create"];
+pub(crate) const KEY_SETTERS: [&str; 2] = ["pthread_setspecific", "tss_set"];
+pub(crate) const KEY_GETTERS: [&str; 2] = ["pthread_getspecific", "tss_get"];
+/// Calls that end a thread with a result, which is their first operand.
+pub(crate) const THREAD_ENDS: [&str; 2] = ["pthread_exit", "thrd_exit"];
+/// Calls that store a thread's result where their second operand points.
+pub(crate) const THREAD_JOINS: [&str; 4] = [
+    "pthread_join",
+    "thrd_join",
+    "pthread_tryjoin_np",
+    "pthread_timedjoin_np",
+];
+pub(crate) const JUMP_TARGETS: [&str; 4] = ["_setjmp", "setjmp", "__sigsetjmp", "sigsetjmp"];
+pub(crate) const JUMPS: [&str; 4] = ["longjmp", "_longjmp", "siglongjmp", "__longjmp_chk"];
+pub(crate) const THROW: &str = "__cxa_throw";
+pub(crate) const BEGIN_CATCH: &str = "__cxa_begin_catch";
+
+/// The callbacks that a call of the named function registers or makes.
+pub(crate) fn callbacks(function: &str) -> impl Iterator<Item = &'static Callback> {
+    let is_start = function.starts_with(START_THREAD);
+    let wanted = if is_start {
+        START_THREAD.to_owned()
+    } else {
+        function.to_owned()
+    };
+    CALLBACKS.iter().filter(move |c| c.name == wanted)
+}
+
+/// The synchronisation operation that a library function is.
+pub(crate) fn sync_op(function: &str) -> Option<SyncOp> {
+    Some(match function {
+        "pthread_mutex_lock" | "pthread_mutex_trylock" | "pthread_mutex_timedlock" => {
+            SyncOp::MutexLock
+        }
+        "mtx_lock" | "mtx_trylock" | "mtx_timedlock" => SyncOp::MutexLock,
+        "pthread_mutex_unlock" | "mtx_unlock" => SyncOp::MutexUnlock,
+        "pthread_create" | "thrd_create" => SyncOp::ThreadCreate,
+        "pthread_join" | "thrd_join" => SyncOp::ThreadJoin,
+        "pthread_cond_wait" | "pthread_cond_timedwait" => SyncOp::CondWait,
+        "cnd_wait" | "cnd_timedwait" => SyncOp::CondWait,
+        "pthread_cond_signal" | "pthread_cond_broadcast" => SyncOp::CondSignal,
+        "cnd_signal" | "cnd_broadcast" => SyncOp::CondSignal,
+        _ => return None,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_come_from_the_operands_that_the_manuals_say() {
+        let one = |name: &str| callbacks(name).next().expect("a known function");
+        assert_eq!(one("pthread_create").operand_for(0), Some(3));
+        assert_eq!(one("pthread_create").operand_for(1), None);
+        assert_eq!(one("bsearch").operand_for(1), Some(1));
+        assert_eq!(one("qsort").operand_for(1), Some(0));
+        assert_eq!(one("__kmpc_fork_call").operand_for(1), None);
+        assert_eq!(one("__kmpc_fork_call").operand_for(3), Some(4));
+    }
+
+    #[test]
+    fn one_function_may_take_several_routines_and_most_take_none() {
+        assert_eq!(callbacks("pthread_atfork").count(), 3);
+        assert_eq!(callbacks("pthread_join").count(), 0);
+        assert_eq!(callbacks("").count(), 0);
+        let mangled = "_ZNSt6thread15_M_start_threadESt10unique_ptrI…EPFvvE";
+        assert_eq!(callbacks(mangled).count(), 1);
+    }
+}

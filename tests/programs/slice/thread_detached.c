@@ -1,0 +1,21 @@
+// A detached thread with a struct on the heap.
+#include <pthread.h>
+#include <stdlib.h>
+struct job { int count; int label; };
+static int rest;
+static void *work(void *given) {
+    struct job *job = given; // SLICE!
+    rest = 100 / job->count; // FAIL
+    free(job); // NOSLICE
+    return NULL;
+}
+int main(int argc, char **argv) {
+    (void)argv;
+    pthread_t a;
+    struct job *job = malloc(sizeof *job); // SLICE!
+    job->count = argc - 1; // SLICE!
+    job->label = argc; // NOSLICE
+    pthread_create(&a, NULL, work, job); // SLICE!
+    pthread_detach(a); // NOSLICE
+    return rest; // NOSLICE
+}
