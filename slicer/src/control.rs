@@ -164,10 +164,7 @@ fn reachable(function: &Function, mut work: Vec<BlockId>) -> Vec<bool> {
 
 /// For each block its immediate postdominator; `None` is the imagined exit, to
 /// which `leaving` blocks have an edge besides their own.
-pub(crate) fn immediate_postdominators(
-    function: &Function,
-    leaving: &[BlockId],
-) -> Vec<Option<usize>> {
+fn immediate_postdominators(function: &Function, leaving: &[BlockId]) -> Vec<Option<usize>> {
     let count = function.blocks.len();
     let exit = count;
     let mut backward: Vec<Vec<usize>> = vec![Vec::new(); count + 1];

@@ -8,8 +8,7 @@
 //! everything is a pure function over that data: dependences of one instruction
 //! (`dependences`, with `contents` for memory, `crossing` for calls, `carried`
 //! for what libraries carry, `control`, `reaching`), a shortest-path walk over
-//! them (`walk`), the slice in statements (`slice`), the plan (`plan`) and what
-//! of it other parts imply (`prune`, by `dominance`).
+//! them (`walk`), the slice in statements (`slice`), the plan (`plan`).
 //!
 //! Deliberately absent: files, clocks, global state. Bytes and source text come
 //! in as arguments; the build store and the server own the IO.
@@ -22,7 +21,6 @@ mod control;
 mod crossing;
 mod debug_info;
 mod dependences;
-mod dominance;
 mod error;
 mod index;
 mod library;
@@ -38,7 +36,6 @@ mod plan;
 mod pointers;
 mod points;
 mod program;
-mod prune;
 mod reaching;
 mod roles;
 mod slice;
@@ -48,5 +45,4 @@ pub use error::SlicerError;
 pub use load::ModuleInput;
 pub use plan::plan;
 pub use program::{Program, StatementInfo};
-pub use prune::{PrunedPlan, prune};
 pub use slice::{backward_slice, entry_for};

@@ -11,17 +11,6 @@ use crate::places::{Place, Root};
 use crate::program::*;
 use sketch_model::{LocationName, PointKind, StatementId, TrackPoint};
 
-/// Whether an instruction is what a site of this kind and column hooks.
-pub(crate) fn is_point(
-    program: &Program,
-    at: InstructionRef,
-    kind: PointKind,
-    column: u32,
-) -> bool {
-    let points = program.points_of(at);
-    points.iter().any(|p| p.kind == kind && p.column == column)
-}
-
 impl Program {
     pub(crate) fn points(&self, id: StatementId) -> Vec<TrackPoint> {
         let mut points: Vec<TrackPoint> = Vec::new();

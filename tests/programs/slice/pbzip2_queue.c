@@ -22,16 +22,16 @@ static queue *queue_init(void) {
 static void queue_delete(queue *q) {
     pthread_mutex_destroy(q->mut); // NOSLICE
     free(q->mut); // NOSLICE
-    q->mut = NULL; // SLICE! TRACK
+    q->mut = NULL; // SLICE!
 }
 static void *consumer(void *arg) {
-    queue *fifo = arg; // SLICE! NOTRACK ORDER 2
+    queue *fifo = arg; // SLICE! ORDER 2
     for (;;) {
         pthread_mutex_lock(fifo->mut); // NOSLICE
         while (fifo->empty && !all_done) {
             pthread_cond_wait(fifo->not_empty, fifo->mut); // NOSLICE
         }
-        if (all_done) { // SLICE! TRACK
+        if (all_done) { // SLICE!
             pthread_mutex_unlock(fifo->mut); // FAIL ORDER 1
             return NULL;
         }
@@ -43,7 +43,7 @@ int main(void) {
     pthread_t thread;
     queue *fifo = queue_init(); // SLICE! ORDER 4
     pthread_create(&thread, NULL, consumer, fifo); // SLICE! ORDER 3
-    all_done = 1; // SLICE! TRACK
+    all_done = 1; // SLICE!
     queue_delete(fifo); // SLICE!
     return (int)consumed; // NOSLICE
 }
