@@ -37,7 +37,10 @@ fn what_is_not_a_run_record_is_refused() {
         let reply = server.post("/api/v1/runs", body);
         assert_eq!(reply.status, 400, "{body:?}");
         let said = reply.error();
-        assert!(said.starts_with("the body is not a readable run record: "), "{said}");
+        assert!(
+            said.starts_with("the body is not a readable run record: "),
+            "{said}"
+        );
         let reply = server.post("/api/v1/assignment", body);
         assert_eq!(reply.status, 400, "{body:?}");
     }
