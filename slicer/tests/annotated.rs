@@ -95,7 +95,8 @@ fn check(path: &Path) -> Vec<String> {
         .take_while(Option::is_some)
         .map(|line| distance_of(&slice, line?))
         .collect();
-    if !ordered.windows(2).all(|pair| pair[0] < pair[1]) {
+    let all_there = ordered.iter().all(Option::is_some);
+    if !all_there || !ordered.windows(2).all(|pair| pair[0] < pair[1]) {
         problems.push(format!("{name}: ORDER distances are {ordered:?}"));
     }
     problems
@@ -104,7 +105,7 @@ fn check(path: &Path) -> Vec<String> {
 #[test]
 fn slices_hold_what_they_must_and_nothing_they_must_not() {
     let programs = programs();
-    assert!(programs.len() >= 16, "only {} programs", programs.len());
+    assert!(programs.len() >= 100, "only {} programs", programs.len());
     let problems: Vec<String> = programs.iter().flat_map(|p| check(p)).collect();
     assert!(problems.is_empty(), "\n{}", problems.join("\n"));
 }
