@@ -8,12 +8,14 @@
 //!
 //! Deliberately absent: telling apart the calls of one function (contexts).
 
+use crate::bytes::{Reader, Stored, Writer, stored_struct};
 use crate::index::StoreIndex;
 use crate::library::{Callback, KEY_CREATORS, KEY_SETTERS, Routine, Runs, SETS_KEY, callbacks};
 use crate::pointers::Pointers;
 use crate::program::*;
 use crate::roles::{Entry, roles};
-use std::collections::{BTreeSet, HashMap, HashSet};
+use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
+use std::collections::BTreeSet;
 
 /// A place that calls, starts or registers a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,17 +41,26 @@ impl CallSite {
 
 #[derive(Debug, Default)]
 pub(crate) struct CallGraph {
-    callers: Vec<Vec<CallSite>>,
+    pub(crate) callers: Vec<Vec<CallSite>>,
     /// Defined and declared functions that each call may call.
-    targets: HashMap<InstructionRef, Vec<FunctionId>>,
+    pub(crate) targets: HashMap<InstructionRef, Vec<FunctionId>>,
     /// What libraries call because of a call.
-    routines: HashMap<InstructionRef, Vec<FunctionId>>,
+    pub(crate) routines: HashMap<InstructionRef, Vec<FunctionId>>,
     /// `std::thread`'s constructors.
-    thread_constructors: HashSet<FunctionId>,
+    pub(crate) thread_constructors: HashSet<FunctionId>,
     /// Functions without a body, by name.
-    declared: HashMap<String, FunctionId>,
-    roles: Vec<Vec<String>>,
+    pub(crate) declared: HashMap<String, FunctionId>,
+    pub(crate) roles: Vec<Vec<String>>,
 }
+
+stored_struct!(CallGraph {
+    callers,
+    targets,
+    routines,
+    thread_constructors,
+    declared,
+    roles,
+});
 
 impl CallGraph {
     /// The graph, and what could not be resolved, in words.

@@ -10,8 +10,10 @@
 //! Deliberately absent: which classes are ever made. clang emits the tables of
 //! inline classes only where a constructor is used, which is close to it.
 
+use crate::bytes::{Reader, Stored, Writer, stored_struct};
 use crate::program::{Function, FunctionId};
-use std::collections::{BTreeSet, HashMap};
+use rustc_hash::FxHashMap as HashMap;
+use std::collections::BTreeSet;
 
 /// Classes derive from classes; type information from outside could do so
 /// without end.
@@ -34,6 +36,8 @@ pub(crate) struct Classes {
     bases: HashMap<String, Vec<String>>,
 }
 
+stored_struct!(Classes { tables, bases });
+
 impl Classes {
     pub fn add_table(&mut self, class: &str, groups: Vec<Slots>) {
         self.tables.entry(class.to_owned()).or_insert(groups);
@@ -41,6 +45,12 @@ impl Classes {
 
     pub fn add_bases(&mut self, class: &str, bases: Vec<String>) {
         self.bases.entry(class.to_owned()).or_insert(bases);
+    }
+
+    /// Every function of every table.
+    pub fn functions(&self) -> impl Iterator<Item = FunctionId> {
+        let slots = self.tables.values().flatten().flatten();
+        slots.filter_map(|id| *id)
     }
 
     /// Whether one class is the other or derives from it.

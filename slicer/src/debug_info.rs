@@ -12,7 +12,7 @@
 
 use crate::llvm::{Metadata, MetadataKind, Module};
 use crate::names::{join_path, without_template_arguments};
-use std::collections::{HashMap, HashSet};
+use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 
 const SCOPE: usize = 1;
 const NAMESPACE_NAME: usize = 2;
@@ -49,8 +49,8 @@ impl<'m> DebugInfo<'m> {
     pub fn collect(module: &'m Module, roots: Vec<Metadata<'m>>) -> DebugInfo<'m> {
         let mut result = DebugInfo {
             module,
-            records: HashMap::new(),
-            files: HashMap::new(),
+            records: HashMap::default(),
+            files: HashMap::default(),
         };
         let mut seen: HashSet<Metadata<'m>> = roots.iter().copied().collect();
         let mut work = roots;

@@ -15,10 +15,10 @@ use crate::control::ControlDependence;
 use crate::places::Place;
 use crate::program::*;
 use crate::reaching::SlotWrites;
-use crate::walk::{Dependence, DependenceGraph};
+use crate::walk::Dependence;
+use rustc_hash::FxHashMap as HashMap;
 use sketch_model::{DependenceKind, StatementId};
 use std::cell::{Cell, RefCell};
-use std::collections::HashMap;
 use std::rc::Rc;
 
 /// What of an instruction is wanted.
@@ -58,22 +58,21 @@ pub(crate) struct Dependences<'p> {
     pub(crate) leads_to: RefCell<HashMap<FunctionId, Rc<Vec<bool>>>>,
     /// Loads through pointers of which nothing is known.
     pub(crate) unnamed_loads: Cell<u64>,
-    assembly: Cell<u64>,
+    pub(crate) assembly: Cell<u64>,
 }
 
 pub(crate) type Edges = Vec<Dependence<Node>>;
 
-impl DependenceGraph for Dependences<'_> {
-    type Node = Node;
-
-    fn statement(&self, node: Node) -> Option<StatementId> {
+impl Dependences<'_> {
+    pub(crate) fn statement(&self, node: Node) -> Option<StatementId> {
         if self.program.function(node.at).plumbing {
             return None;
         }
         self.program.statement_of(node.at)
     }
 
-    fn dependences(&self, node: Node) -> Edges {
+    /// What a node depends on.
+    pub(crate) fn of(&self, node: Node) -> Edges {
         let mut edges = Edges::new();
         let at = node.at;
         match node.aspect {
@@ -110,26 +109,6 @@ impl<'p> Dependences<'p> {
             unnamed_loads: Cell::new(0),
             assembly: Cell::new(0),
         }
-    }
-
-    /// What the walk so far could not follow, in words.
-    pub fn gaps(&self) -> Vec<String> {
-        let mut gaps = Vec::new();
-        if self.unnamed_loads.get() > 0 {
-            gaps.push(format!(
-                "{} loads in the slice go through pointers whose targets are not known \
-                 statically; watchpoints find what stores there",
-                self.unnamed_loads.get()
-            ));
-        }
-        if self.assembly.get() > 0 {
-            gaps.push(format!(
-                "{} pieces of inline assembly in the slice are taken to depend on their \
-                 operands only",
-                self.assembly.get()
-            ));
-        }
-        gaps
     }
 
     pub(crate) fn facts(&self, id: FunctionId) -> Rc<Facts> {

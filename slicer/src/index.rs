@@ -3,9 +3,10 @@
 //! Built once per program in one pass, so that following a load costs a look-up
 //! and not a scan: a slice asks this for every load it meets.
 
+use crate::bytes::{Reader, Stored, Writer, stored_struct};
 use crate::places::{Place, Resolver, Returned, Root, SingleStores, single_stores};
 use crate::program::*;
-use std::collections::{HashMap, HashSet};
+use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 
 /// How many accessors deep a returned address is followed.
 const ACCESSOR_ROUNDS: u32 = 6;
@@ -27,15 +28,29 @@ pub(crate) struct StoreIndex {
     /// Writes through a parameter of a function.
     by_parameter: HashMap<(FunctionId, u32), Vec<Write>>,
     /// Calls that get the address of a global, with the operand's position.
-    passed_globals: HashMap<GlobalId, Vec<(InstructionRef, u32)>>,
+    pub(crate) passed_globals: HashMap<GlobalId, Vec<(InstructionRef, u32)>>,
     /// Copies and fills of whole records.
     by_record: HashMap<RecordId, Vec<Write>>,
-    fields_of: HashMap<RecordId, Vec<FieldId>>,
+    pub(crate) fields_of: HashMap<RecordId, Vec<FieldId>>,
     /// Slots whose address is stored or passed on.
-    escaping: HashSet<InstructionRef>,
-    single: Vec<SingleStores>,
-    returned: Vec<Option<Returned>>,
+    pub(crate) escaping: HashSet<InstructionRef>,
+    pub(crate) single: Vec<SingleStores>,
+    pub(crate) returned: Vec<Option<Returned>>,
 }
+
+stored_struct!(StoreIndex {
+    by_field,
+    by_global,
+    through_global,
+    through_field,
+    by_parameter,
+    passed_globals,
+    by_record,
+    fields_of,
+    escaping,
+    single,
+    returned,
+});
 
 impl StoreIndex {
     pub fn build(functions: &[Function], fields: &[Field]) -> StoreIndex {
@@ -144,6 +159,14 @@ impl StoreIndex {
             single: &self.single[id as usize],
             returned: &self.returned,
         }
+    }
+
+    /// Every write that the index names.
+    pub fn all_writes(&self) -> impl Iterator<Item = &Write> {
+        let by_field = self.by_field.values().chain(self.through_field.values());
+        let by_global = self.by_global.values().chain(self.through_global.values());
+        let others = self.by_parameter.values().chain(self.by_record.values());
+        by_field.chain(by_global).chain(others).flatten()
     }
 
     pub fn escapes(&self, slot: InstructionRef) -> bool {

@@ -13,6 +13,7 @@
 //! Deliberately absent: files, clocks, global state. Bytes and source text come
 //! in as arguments; the build store and the server own the IO.
 
+mod bytes;
 mod calls;
 mod carried;
 mod classes;
@@ -22,6 +23,7 @@ mod crossing;
 mod debug_info;
 mod dependences;
 mod error;
+mod graph;
 mod index;
 mod library;
 mod llvm;
@@ -39,6 +41,8 @@ mod program;
 mod reaching;
 mod roles;
 mod slice;
+mod sound;
+mod stored;
 mod walk;
 
 pub use error::SlicerError;
@@ -46,3 +50,4 @@ pub use load::ModuleInput;
 pub use plan::plan;
 pub use program::{Program, StatementInfo};
 pub use slice::{backward_slice, entry_for};
+pub use stored::GraphError;

@@ -165,6 +165,17 @@ pub(crate) const JUMPS: [&str; 4] = ["longjmp", "_longjmp", "siglongjmp", "__lon
 pub(crate) const THROW: &str = "__cxa_throw";
 pub(crate) const BEGIN_CATCH: &str = "__cxa_begin_catch";
 
+/// The place of a callback in the table; one past the end for [`SETS_KEY`].
+pub(crate) fn number_of_callback(callback: &Callback) -> usize {
+    let position = CALLBACKS.iter().position(|known| known == callback);
+    position.unwrap_or(CALLBACKS.len())
+}
+
+pub(crate) fn numbered_callback(number: usize) -> Option<&'static Callback> {
+    let end = (number == CALLBACKS.len()).then_some(&SETS_KEY);
+    CALLBACKS.get(number).or(end)
+}
+
 /// The callbacks that a call of the named function registers or makes.
 pub(crate) fn callbacks(function: &str) -> impl Iterator<Item = &'static Callback> {
     let is_start = function.starts_with(START_THREAD);

@@ -23,8 +23,8 @@ use crate::llvm::{Linkage, Module, Type, TypeKind, Value, ValueKind};
 use crate::load_function::load_function;
 use crate::names::{is_plumbing, record_name};
 use crate::program::*;
+use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 use sketch_model::{BuildId, SourceLocation, StatementId};
-use std::collections::{HashMap, HashSet};
 
 /// One module of a program.
 #[derive(Clone, Copy, Debug)]
@@ -136,11 +136,11 @@ fn load_module(tables: &mut Tables, module: &Module, number: usize) {
         debug: DebugInfo::collect(module, roots),
         tables,
         number,
-        functions: HashMap::new(),
-        globals: HashMap::new(),
-        record_types: HashMap::new(),
+        functions: HashMap::default(),
+        globals: HashMap::default(),
+        record_types: HashMap::default(),
     };
-    let mut seen = HashSet::new();
+    let mut seen = HashSet::default();
     for global in module.globals() {
         if let Some(initializer) = global.initializer() {
             scope.note_addresses(initializer, &mut seen, true);
@@ -328,7 +328,7 @@ fn finish(build: BuildId, tables: Tables, gaps: Vec<String>) -> Program {
         .iter()
         .map(|key| StatementId(sorted.partition_point(|other| other < key) as u32))
         .collect();
-    let mut by_file_name: HashMap<String, Vec<StatementId>> = HashMap::new();
+    let mut by_file_name: HashMap<String, Vec<StatementId>> = HashMap::default();
     let mut statements = Vec::with_capacity(sorted.len());
     for (number, (file, line, function)) in sorted.iter().enumerate() {
         let info = StatementInfo {
@@ -375,5 +375,6 @@ fn finish(build: BuildId, tables: Tables, gaps: Vec<String>) -> Program {
         stores,
         calls,
         gaps: gaps.into_iter().chain(call_gaps).collect(),
+        graph: Default::default(),
     }
 }

@@ -9,7 +9,7 @@ use crate::load::{ModuleScope, is_debug_declare};
 use crate::load_address::{access, pointer_step, record_of_length};
 use crate::load_virtual::{Variables, virtual_call};
 use crate::program::*;
-use std::collections::{HashMap, HashSet};
+use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 
 struct Numbers<'m> {
     blocks: HashMap<BasicBlock<'m>, BlockId>,
@@ -28,9 +28,9 @@ pub(crate) fn load_function<'m>(
     let parameters = function.parameters();
     let mut numbers = Numbers {
         blocks: blocks.iter().copied().zip(0..).collect(),
-        instructions: HashMap::new(),
+        instructions: HashMap::default(),
         parameters: parameters.iter().copied().zip(0..).collect(),
-        declared: Variables::new(),
+        declared: Variables::default(),
     };
     for block in &blocks {
         for instruction in block.instructions() {
@@ -174,7 +174,7 @@ fn translate_operand<'m>(
             // operand says what it is about; others may still take addresses.
             let operands = value.operands();
             for other in operands.iter().skip(1) {
-                scope.note_addresses(*other, &mut HashSet::new(), false);
+                scope.note_addresses(*other, &mut HashSet::default(), false);
             }
             match operands.first() {
                 Some(first) => translate_operand(scope, numbers, *first),
@@ -182,7 +182,7 @@ fn translate_operand<'m>(
             }
         }
         ValueKind::LLVMConstantStructValueKind | ValueKind::LLVMConstantArrayValueKind => {
-            scope.note_addresses(value, &mut HashSet::new(), false);
+            scope.note_addresses(value, &mut HashSet::default(), false);
             Operand::Constant
         }
         _ => Operand::Constant,

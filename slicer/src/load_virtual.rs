@@ -9,7 +9,7 @@
 use crate::classes::VirtualCall;
 use crate::debug_info::DebugInfo;
 use crate::llvm::{Metadata, Opcode, Value, ValueKind};
-use std::collections::HashMap;
+use rustc_hash::FxHashMap as HashMap;
 
 /// The variables of the source that slots hold, by slot.
 pub(crate) type Variables<'m> = HashMap<Value<'m>, Option<Metadata<'m>>>;

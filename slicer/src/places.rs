@@ -9,7 +9,7 @@
 //! analysis; two objects of one type share their fields' names.
 
 use crate::program::*;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap as HashMap;
 
 /// How far an address is followed back.
 const MAX_DEPTH: u32 = 12;
@@ -42,7 +42,7 @@ pub(crate) type SingleStores = HashMap<InstructionId, Operand>;
 
 /// Slots of which every use is a plain load or store, and which have one store.
 pub(crate) fn single_stores(function: &Function) -> SingleStores {
-    let mut stores: HashMap<InstructionId, Option<Operand>> = HashMap::new();
+    let mut stores: HashMap<InstructionId, Option<Operand>> = HashMap::default();
     let slot_of = |operand: Operand| match operand {
         Operand::Instruction(id) if matches!(function.op(id), Op::Alloca { .. }) => Some(id),
         _ => None,

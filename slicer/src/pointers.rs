@@ -9,7 +9,8 @@ use crate::calls::CallSite;
 use crate::index::StoreIndex;
 use crate::places::{Place, Root};
 use crate::program::*;
-use std::collections::{BTreeSet, HashMap};
+use rustc_hash::FxHashMap as HashMap;
+use std::collections::BTreeSet;
 
 /// How far a function pointer is followed back.
 const MAX_DEPTH: u32 = 6;
@@ -37,7 +38,7 @@ impl<'a> Pointers<'a> {
         symbols: &'a Symbols,
         stores: &'a StoreIndex,
     ) -> Pointers<'a> {
-        let mut by_signature: HashMap<&str, Vec<FunctionId>> = HashMap::new();
+        let mut by_signature: HashMap<&str, Vec<FunctionId>> = HashMap::default();
         for (id, function) in functions.iter().enumerate() {
             if function.address_taken && function.is_defined() {
                 let list = by_signature.entry(&function.signature).or_default();

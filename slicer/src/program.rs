@@ -10,9 +10,11 @@
 
 use crate::calls::CallGraph;
 use crate::classes::{Classes, VirtualCall};
+use crate::graph::Graph;
 use crate::index::StoreIndex;
+use rustc_hash::FxHashMap as HashMap;
 use sketch_model::{BuildId, SourceLocation, StatementId};
-use std::collections::HashMap;
+use std::sync::OnceLock;
 
 /// Position in [`Program::functions`].
 pub(crate) type FunctionId = u32;
@@ -249,6 +251,8 @@ pub struct Program {
     pub(crate) calls: CallGraph,
     /// What could not be analysed, in words.
     pub(crate) gaps: Vec<String>,
+    /// Made when a slice first needs it.
+    pub(crate) graph: OnceLock<Graph>,
 }
 
 impl Program {
@@ -256,6 +260,17 @@ impl Program {
     /// position in it, so it depends on the bitcode alone.
     pub fn statements(&self) -> &[StatementInfo] {
         &self.statements
+    }
+
+    /// The dependences of the whole program, made at the first call.
+    pub(crate) fn graph(&self) -> &Graph {
+        self.graph.get_or_init(|| Graph::whole(self))
+    }
+
+    /// Works out the dependences of the whole program now, and not at the first
+    /// slice; how many there are.
+    pub fn link(&self) -> usize {
+        self.graph().edges.len()
     }
 
     pub fn build(&self) -> &BuildId {

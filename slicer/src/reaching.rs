@@ -11,7 +11,7 @@ use crate::carried::Resume;
 use crate::index::written_place;
 use crate::places::{Place, Resolver, Root};
 use crate::program::*;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap as HashMap;
 
 /// An instruction that may write a slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

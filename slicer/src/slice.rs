@@ -2,8 +2,9 @@
 //! statement what readers and hooks need of it.
 
 use crate::dependences::{Aspect, Dependences, Node};
+use crate::graph::{Graph, NodeId};
 use crate::program::{Callee, InstructionRef, Op, Program};
-use crate::walk::{Seed, walk};
+use crate::walk::{Seed, Walked, walk};
 use sketch_model::{
     DependenceKind, Schema, Slice, SliceEntry, SourceLocation, Statement, StatementId, Why,
 };
@@ -25,7 +26,6 @@ pub fn backward_slice(
     stack: &[StatementId],
     source: SourceText<'_>,
 ) -> Slice {
-    let dependences = Dependences::new(program);
     let mut gaps = program.gaps.clone();
     let mut entries = Vec::new();
     if program.statements.get(failing.0 as usize).is_none() {
@@ -34,13 +34,13 @@ pub fn backward_slice(
             program.statements.len()
         ));
     } else {
-        let seeds = seeds(program, failing, stack);
-        let reached = walk(&dependences, &seeds);
-        entries = reached
+        let walked = walked(program, &seeds(program, failing, stack));
+        gaps.extend(not_followed(&walked));
+        entries = walked
+            .reached
             .into_iter()
             .map(|r| make_entry(program, r.statement, r.distance, r.why, source))
             .collect();
-        gaps.extend(dependences.gaps());
     }
     Slice {
         schema: Schema::default(),
@@ -48,6 +48,52 @@ pub fn backward_slice(
         entries,
         gaps,
     }
+}
+
+/// Walks the program's own graph, or one made for the seeds if it has no place
+/// for some of them.
+fn walked(program: &Program, seeds: &[Seed<Node>]) -> Walked {
+    let graph = program.graph();
+    match numbered(graph, seeds) {
+        Some(seeds) => walk(graph, &seeds),
+        None => {
+            let dependences = Dependences::new(program);
+            let graph = Graph::of(&dependences, seeds.iter().map(|seed| seed.node));
+            walk(&graph, &numbered(&graph, seeds).unwrap_or_default())
+        }
+    }
+}
+
+fn numbered(graph: &Graph, seeds: &[Seed<Node>]) -> Option<Vec<Seed<NodeId>>> {
+    let number = |seed: &Seed<Node>| {
+        Some(Seed {
+            node: graph.find(seed.node)?,
+            distance: seed.distance,
+            statement: seed.statement,
+            why: seed.why,
+        })
+    };
+    seeds.iter().map(number).collect()
+}
+
+/// What a walk could not follow, in words.
+fn not_followed(walked: &Walked) -> Vec<String> {
+    let mut gaps = Vec::new();
+    if walked.unnamed_loads > 0 {
+        gaps.push(format!(
+            "{} loads in the slice go through pointers whose targets are not known \
+             statically; watchpoints find what stores there",
+            walked.unnamed_loads
+        ));
+    }
+    if walked.assembly > 0 {
+        gaps.push(format!(
+            "{} pieces of inline assembly in the slice are taken to depend on their \
+             operands only",
+            walked.assembly
+        ));
+    }
+    gaps
 }
 
 /// A statement that a watchpoint found, in the form that plans take.

@@ -1,4 +1,4 @@
-//! The order of a slice: shortest dependence paths over a graph of nodes.
+//! The order of a slice: shortest dependence paths over the graph.
 //!
 //! Nodes are instructions, but what people count are statements: a step within
 //! a statement costs nothing, a step to another statement costs one, and a
@@ -12,11 +12,14 @@
 //! that were loaded (a bug between threads is a store that nobody expected),
 //! then values and arguments, then control; ties go by statement id, that is by
 //! file and line. The order depends on nothing else, so plans are reproducible.
+//!
+//! A list of dependences that was followed from nearer by is not followed again:
+//! each of its nodes was reached from there, and no later than it would be now.
 
+use crate::graph::{Graph, HAS_ASSEMBLY, KINDS, NodeId, number_of};
 use sketch_model::{DependenceKind, StatementId, Why};
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, HashSet};
-use std::hash::Hash;
+use std::collections::{BTreeMap, BinaryHeap};
 
 /// A dependence: what the node at hand depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,13 +28,6 @@ pub(crate) struct Dependence<N> {
     pub kind: DependenceKind,
     /// From a function's body to its caller.
     pub through_entry: bool,
-}
-
-/// What can be walked: instructions of a program, or a made-up graph in tests.
-pub(crate) trait DependenceGraph {
-    type Node: Copy + Eq + Hash + Ord;
-    fn statement(&self, node: Self::Node) -> Option<StatementId>;
-    fn dependences(&self, node: Self::Node) -> Vec<Dependence<Self::Node>>;
 }
 
 /// A node to start from.
@@ -52,6 +48,15 @@ pub(crate) struct Reached {
     pub why: Option<Why>,
 }
 
+/// What a walk found, and what it could not follow.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Walked {
+    /// In slice order.
+    pub reached: Vec<Reached>,
+    pub unnamed_loads: u64,
+    pub assembly: u64,
+}
+
 pub(crate) fn rank(kind: Option<DependenceKind>) -> u8 {
     match kind {
         None => 0,
@@ -67,89 +72,136 @@ pub(crate) fn rank(kind: Option<DependenceKind>) -> u8 {
     }
 }
 
-/// Everything the seeds depend on, in slice order.
-pub(crate) fn walk<G: DependenceGraph>(graph: &G, seeds: &[Seed<G::Node>]) -> Vec<Reached> {
-    let mut heap = BinaryHeap::new();
-    for seed in seeds {
-        let (kind, parent) = (seed.why.map(|w| w.0), seed.why.map(|w| w.1));
-        heap.push(Reverse((
-            seed.distance,
-            rank(kind),
-            seed.statement,
-            seed.node,
-            parent,
-            Kind(kind),
-        )));
+/// A node on its way to be visited. The order of the fields is the order in
+/// which nodes of one distance come.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Arrival {
+    rank: u8,
+    statement: StatementId,
+    node: NodeId,
+    parent: Option<StatementId>,
+    /// By its number in `KINDS`.
+    kind: Option<u8>,
+}
+
+/// Arrivals by distance. Those of the distance at hand lie sorted, and what is
+/// added to them on the way lies in a heap: most of a walk is sorted in bulk.
+#[derive(Default)]
+struct Queue {
+    distance: u32,
+    sorted: std::vec::IntoIter<Arrival>,
+    added: BinaryHeap<Reverse<Arrival>>,
+    later: BTreeMap<u32, Vec<Arrival>>,
+}
+
+impl Queue {
+    fn push(&mut self, distance: u32, arrival: Arrival) {
+        if distance == self.distance {
+            self.added.push(Reverse(arrival));
+        } else {
+            self.later.entry(distance).or_default().push(arrival);
+        }
     }
-    let mut visited: HashSet<G::Node> = HashSet::new();
-    let mut reached: HashMap<StatementId, Reached> = HashMap::new();
-    while let Some(Reverse((distance, _, statement, node, parent, Kind(kind)))) = heap.pop() {
-        if !visited.insert(node) {
+
+    fn pop(&mut self) -> Option<(u32, Arrival)> {
+        loop {
+            let first = self.sorted.as_slice().first();
+            let added = self.added.peek().map(|Reverse(arrival)| arrival);
+            let next = match (first, added) {
+                (Some(first), Some(added)) if added < first => self.added.pop().map(|r| r.0),
+                (Some(_), _) => self.sorted.next(),
+                (None, Some(_)) => self.added.pop().map(|r| r.0),
+                (None, None) => None,
+            };
+            if let Some(arrival) = next {
+                return Some((self.distance, arrival));
+            }
+            let (distance, mut arrivals) = self.later.pop_first()?;
+            arrivals.sort_unstable();
+            self.distance = distance;
+            self.sorted = arrivals.into_iter();
+        }
+    }
+}
+
+/// Everything the seeds depend on.
+pub(crate) fn walk(graph: &Graph, seeds: &[Seed<NodeId>]) -> Walked {
+    let mut queue = Queue::default();
+    for seed in seeds {
+        let (kind, parent) = seed.why.unzip();
+        let arrival = Arrival {
+            rank: rank(kind),
+            statement: seed.statement,
+            node: seed.node,
+            parent,
+            kind: kind.map(number_of),
+        };
+        queue.push(seed.distance, arrival);
+    }
+    let mut result = Walked::default();
+    let mut visited = vec![false; graph.nodes.len()];
+    let mut followed: Vec<u32> = vec![u32::MAX; graph.list_count()];
+    let statements = graph.statements.iter().max().map_or(0, |most| *most);
+    let seeded = seeds.iter().map(|seed| seed.statement.0 + 1).max();
+    let mut is_reached = vec![false; statements.max(seeded.unwrap_or(0)) as usize];
+    while let Some((distance, here)) = queue.pop() {
+        if std::mem::replace(&mut visited[here.node as usize], true) {
             continue;
         }
+        let unknown = graph.unknown[here.node as usize];
+        result.unnamed_loads += u64::from(unknown & !HAS_ASSEMBLY);
+        result.assembly += u64::from(unknown & HAS_ASSEMBLY != 0);
+        let kind = here.kind.map(|number| KINDS[usize::from(number)]);
         let seeded = kind.is_none() || kind == Some(DependenceKind::Stack);
-        if seeded || graph.statement(node).is_some() {
-            reached.entry(statement).or_insert_with(|| Reached {
+        let counts = seeded || graph.statement(here.node).is_some();
+        let statement = here.statement;
+        if counts && !std::mem::replace(&mut is_reached[statement.0 as usize], true) {
+            let why = kind.zip(here.parent);
+            result.reached.push(Reached {
                 statement,
                 distance,
-                why: kind.zip(parent).map(|(kind, parent)| Why { kind, parent }),
+                why: why.map(|(kind, parent)| Why { kind, parent }),
             });
         }
-        for dependence in graph.dependences(node) {
-            if visited.contains(&dependence.on) {
+        for list in graph.lists[here.node as usize] {
+            let nearest = &mut followed[list as usize];
+            if *nearest < distance {
                 continue;
             }
-            let target = graph.statement(dependence.on).unwrap_or(statement);
-            let cost = u32::from(target != statement) + u32::from(dependence.through_entry);
-            heap.push(Reverse((
-                distance.saturating_add(cost),
-                rank(Some(dependence.kind)),
-                target,
-                dependence.on,
-                Some(statement),
-                Kind(Some(dependence.kind)),
-            )));
+            *nearest = distance;
+            for edge in graph.list(list) {
+                if visited[edge.on as usize] {
+                    continue;
+                }
+                let target = graph.statement(edge.on).unwrap_or(statement);
+                let cost = u32::from(target != statement) + u32::from(edge.through_entry());
+                let arrival = Arrival {
+                    rank: rank(Some(edge.kind())),
+                    statement: target,
+                    node: edge.on,
+                    parent: Some(statement),
+                    kind: Some(number_of(edge.kind())),
+                };
+                queue.push(distance.saturating_add(cost), arrival);
+            }
         }
     }
-    let mut result: Vec<Reached> = reached.into_values().collect();
     let order = |r: &Reached| {
-        (
-            r.distance,
-            rank(r.why.as_ref().map(|w| w.kind)),
-            r.statement,
-        )
+        let kind = r.why.as_ref().map(|w| w.kind);
+        (r.distance, rank(kind), r.statement)
     };
-    result.sort_unstable_by_key(order);
+    result.reached.sort_unstable_by_key(order);
     result
-}
-
-/// A kind, comparable so that it can lie in the heap; equal ranks are decided
-/// by the node before it comes to this.
-#[derive(Clone, Copy, PartialEq, Eq)]
-struct Kind(Option<DependenceKind>);
-
-impl Kind {
-    fn number(self) -> u8 {
-        self.0.map_or(0, |kind| kind as u8 + 1)
-    }
-}
-
-impl PartialOrd for Kind {
-    fn partial_cmp(&self, other: &Kind) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Kind {
-    fn cmp(&self, other: &Kind) -> std::cmp::Ordering {
-        self.number().cmp(&other.number())
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dependences::{Aspect, Node};
+    use crate::graph::Edge;
+    use crate::program::InstructionRef;
     use proptest::prelude::*;
+    use std::collections::HashSet;
 
     /// A graph of statements; node 0 is the failing one.
     #[derive(Clone, Debug)]
@@ -159,35 +211,69 @@ mod tests {
         edges: Vec<(u32, u32, u8)>,
     }
 
-    impl DependenceGraph for Made {
-        type Node = u32;
+    impl Made {
         fn statement(&self, node: u32) -> Option<StatementId> {
             // Two nodes to a statement, so that inner steps occur.
             (node < self.named).then_some(StatementId(node / 2))
         }
-        fn dependences(&self, node: u32) -> Vec<Dependence<u32>> {
+
+        fn dependences(&self, node: u32) -> Vec<Edge> {
             let out = self.edges.iter().filter(|e| e.0 == node);
-            out.map(|(_, on, kind)| Dependence {
-                on: *on,
-                kind: [
+            out.map(|(_, on, kind)| {
+                let kinds = [
                     DependenceKind::Data,
                     DependenceKind::Memory,
                     DependenceKind::Control,
-                ][*kind as usize % 3],
-                through_entry: *kind >= 3,
+                ];
+                Edge::new(*on, kinds[*kind as usize % 3], *kind >= 3)
             })
             .collect()
         }
+
+        /// Nodes with the same dependences share a list, if `shared`.
+        fn graph(&self, shared: bool) -> Graph {
+            let mut graph = Graph {
+                starts: vec![0],
+                ..Graph::default()
+            };
+            for node in 0..self.named + 4 {
+                let at = InstructionRef {
+                    function: 0,
+                    instruction: node,
+                };
+                graph.nodes.push(Node {
+                    at,
+                    aspect: Aspect::Whole,
+                });
+                let statement = self.statement(node);
+                graph.statements.push(statement.map_or(0, |id| id.0 + 1));
+                graph.unknown.push(0);
+                let edges = self.dependences(node);
+                let mut ids = 0..graph.list_count() as u32;
+                let known = ids.find(|id| shared && graph.list(*id) == edges);
+                let id = known.unwrap_or_else(|| {
+                    graph.edges.extend(edges);
+                    graph.starts.push(graph.edges.len() as u32);
+                    graph.list_count() as u32 - 1
+                });
+                graph.lists.push([id, id]);
+            }
+            graph
+        }
     }
 
-    fn slice(graph: &Made) -> Vec<Reached> {
+    fn slice_of(graph: &Made, shared: bool) -> Vec<Reached> {
         let seeds = [0, 1].map(|node| Seed {
             node,
             distance: 0,
             statement: StatementId(0),
             why: None,
         });
-        walk(graph, &seeds)
+        walk(&graph.graph(shared), &seeds).reached
+    }
+
+    fn slice(graph: &Made) -> Vec<Reached> {
+        slice_of(graph, true)
     }
 
     fn ids(reached: &[Reached]) -> HashSet<StatementId> {
@@ -246,6 +332,18 @@ mod tests {
             let limit = graph.named + 4;
             more.edges.push((from % limit, to % limit, 0));
             prop_assert!(before.is_subset(&ids(&slice(&more))));
+        }
+
+        #[test]
+        fn sharing_lists_changes_nothing(graph in made(), copies in 0..40u32) {
+            // Two nodes made to depend on the same, so that lists are shared.
+            let mut graph = graph;
+            let limit = graph.named + 4;
+            let (from, to) = (copies % limit, copies * 7 % limit);
+            graph.edges.retain(|e| e.0 != to);
+            let same: Vec<_> = graph.edges.iter().filter(|e| e.0 == from).copied().collect();
+            graph.edges.extend(same.iter().map(|e| (to, e.1, e.2)));
+            prop_assert_eq!(slice_of(&graph, true), slice_of(&graph, false));
         }
 
         #[test]

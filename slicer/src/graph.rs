@@ -1,0 +1,245 @@
+//! The dependences of a program as one compact graph: what a slice walks.
+//!
+//! `dependences` says what one node depends on, and takes its time; here its
+//! answers are kept for every node that some slice can meet, so that a slice is
+//! a walk over numbers. Nodes are numbered in their own order, so that whatever
+//! is decided by a node is decided the same way here. A node's dependences are
+//! two lists, those inside its function and those outside, and equal lists are
+//! kept once: all that runs whenever a function does depends on the same calls,
+//! all that loads a field on the same stores. That is what keeps a program with
+//! thousands of loads and stores of one field from costing their product.
+//!
+//! Deliberately absent: choices that only a failure can make. A slice that
+//! follows other edges (another alias mode, a stack that proves something) has
+//! its own graph made from what it starts from.
+
+use crate::dependences::{Aspect, Dependences, Node};
+use crate::program::{InstructionRef, Op, Program};
+use crate::walk::Dependence;
+use rustc_hash::FxHashMap;
+use sketch_model::{DependenceKind, StatementId};
+
+/// Position in [`Graph::nodes`].
+pub(crate) type NodeId = u32;
+/// Position in [`Graph::starts`].
+pub(crate) type ListId = u32;
+
+/// What is unknown about a node, beside its dependences.
+pub(crate) const HAS_ASSEMBLY: u8 = 0x80;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Graph {
+    /// In ascending order.
+    pub nodes: Vec<Node>,
+    /// The statement of each node, plus one; 0 for none.
+    pub statements: Vec<u32>,
+    /// Loads through unknown pointers that each node makes, and [`HAS_ASSEMBLY`].
+    pub unknown: Vec<u8>,
+    /// The two lists of each node.
+    pub lists: Vec<[ListId; 2]>,
+    /// Where each list starts in `edges`; one more than there are lists.
+    pub starts: Vec<u32>,
+    pub edges: Vec<Edge>,
+}
+
+/// A node, the kind of dependence, and whether it passes a function's entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Edge {
+    pub on: NodeId,
+    kind_and_entry: u8,
+}
+
+pub(crate) const KINDS: [DependenceKind; 7] = [
+    DependenceKind::Data,
+    DependenceKind::Memory,
+    DependenceKind::Control,
+    DependenceKind::Argument,
+    DependenceKind::ThreadStart,
+    DependenceKind::Return,
+    DependenceKind::Stack,
+];
+
+/// The position of a kind in [`KINDS`].
+pub(crate) fn number_of(kind: DependenceKind) -> u8 {
+    match kind {
+        DependenceKind::Data => 0,
+        DependenceKind::Memory => 1,
+        DependenceKind::Control => 2,
+        DependenceKind::Argument => 3,
+        DependenceKind::ThreadStart => 4,
+        DependenceKind::Return => 5,
+        DependenceKind::Stack => 6,
+    }
+}
+
+impl Edge {
+    pub fn new(on: NodeId, kind: DependenceKind, through_entry: bool) -> Edge {
+        Edge {
+            on,
+            kind_and_entry: number_of(kind) << 1 | u8::from(through_entry),
+        }
+    }
+
+    pub fn kind(self) -> DependenceKind {
+        KINDS[usize::from(self.kind_and_entry >> 1)]
+    }
+
+    pub fn through_entry(self) -> bool {
+        self.kind_and_entry & 1 == 1
+    }
+
+    pub fn code(self) -> u8 {
+        self.kind_and_entry
+    }
+
+    pub fn from_code(on: NodeId, code: u8) -> Option<Edge> {
+        (usize::from(code >> 1) < KINDS.len()).then_some(Edge {
+            on,
+            kind_and_entry: code,
+        })
+    }
+}
+
+impl Graph {
+    /// The graph of everything that a slice of the program can start from.
+    pub fn whole(program: &Program) -> Graph {
+        let mut from = Vec::new();
+        for (function, body) in (0..).zip(&program.functions) {
+            for (instruction, info) in (0..).zip(&body.instructions) {
+                let at = InstructionRef {
+                    function,
+                    instruction,
+                };
+                if info.statement.is_some() {
+                    let aspect = Aspect::Whole;
+                    from.push(Node { at, aspect });
+                }
+                if let Op::Call(_) = info.op {
+                    let aspect = Aspect::Site;
+                    from.push(Node { at, aspect });
+                }
+            }
+        }
+        Graph::of(&Dependences::new(program), from)
+    }
+
+    /// The graph of everything that some nodes lead to.
+    pub fn of(dependences: &Dependences<'_>, from: impl IntoIterator<Item = Node>) -> Graph {
+        let mut maker = Maker::default();
+        for node in from {
+            maker.number(node);
+        }
+        let mut next = 0;
+        while next < maker.graph.nodes.len() {
+            maker.add(dependences, next);
+            next += 1;
+        }
+        maker.finish()
+    }
+
+    pub fn find(&self, node: Node) -> Option<NodeId> {
+        let found = self.nodes.binary_search(&node);
+        found.ok().map(|position| position as NodeId)
+    }
+
+    pub fn statement(&self, node: NodeId) -> Option<StatementId> {
+        let number = self.statements[node as usize].checked_sub(1);
+        number.map(StatementId)
+    }
+
+    pub fn list(&self, id: ListId) -> &[Edge] {
+        let start = self.starts[id as usize] as usize;
+        let end = self.starts[id as usize + 1] as usize;
+        &self.edges[start..end]
+    }
+
+    pub fn list_count(&self) -> usize {
+        self.starts.len().saturating_sub(1)
+    }
+}
+
+/// A graph in the making; nodes are numbered as they are met.
+#[derive(Default)]
+struct Maker {
+    graph: Graph,
+    numbers: FxHashMap<Node, NodeId>,
+    /// Lists by their contents; those of one hash one after another.
+    known: FxHashMap<u64, Vec<ListId>>,
+}
+
+impl Maker {
+    fn number(&mut self, node: Node) -> NodeId {
+        let nodes = &mut self.graph.nodes;
+        *self.numbers.entry(node).or_insert_with(|| {
+            nodes.push(node);
+            (nodes.len() - 1) as NodeId
+        })
+    }
+
+    fn add(&mut self, dependences: &Dependences<'_>, position: usize) {
+        let node = self.graph.nodes[position];
+        let before = (dependences.unnamed_loads.get(), dependences.assembly.get());
+        let mut found = dependences.of(node);
+        let loads = dependences.unnamed_loads.get() - before.0;
+        let assembly = dependences.assembly.get() > before.1;
+        let flag = if assembly { HAS_ASSEMBLY } else { 0 };
+        let loads = loads.min(u64::from(HAS_ASSEMBLY - 1)) as u8;
+        self.graph.unknown.push(loads | flag);
+        let statement = dependences.statement(node);
+        let statement = statement.map_or(0, |id| id.0 + 1);
+        self.graph.statements.push(statement);
+        found.sort_unstable_by_key(|d| (d.on, number_of(d.kind), d.through_entry));
+        found.dedup();
+        let (inner, outer): (Vec<_>, Vec<_>) = found
+            .into_iter()
+            .partition(|d| d.on.at.function == node.at.function);
+        let lists = [self.list(&inner), self.list(&outer)];
+        self.graph.lists.push(lists);
+    }
+
+    /// The number of a list, which is new or known.
+    fn list(&mut self, dependences: &[Dependence<Node>]) -> ListId {
+        let mut edges = Vec::with_capacity(dependences.len());
+        for d in dependences {
+            edges.push(Edge::new(self.number(d.on), d.kind, d.through_entry));
+        }
+        let hash = std::hash::BuildHasher::hash_one(&rustc_hash::FxBuildHasher, &edges);
+        if self.graph.starts.is_empty() {
+            self.graph.starts.push(0);
+        }
+        let same = self.known.entry(hash).or_default();
+        if let Some(id) = same.iter().find(|id| self.graph.list(**id) == edges) {
+            return *id;
+        }
+        let id = self.graph.list_count() as ListId;
+        same.push(id);
+        self.graph.edges.extend(edges);
+        self.graph.starts.push(self.graph.edges.len() as u32);
+        id
+    }
+
+    /// Numbers the nodes in their own order.
+    fn finish(self) -> Graph {
+        drop((self.numbers, self.known));
+        let old = self.graph;
+        let mut order: Vec<NodeId> = (0..old.nodes.len() as NodeId).collect();
+        order.sort_unstable_by_key(|id| old.nodes[*id as usize]);
+        let mut place = vec![0; order.len()];
+        for (new, id) in (0..).zip(&order) {
+            place[*id as usize] = new;
+        }
+        let at = |id: &NodeId| *id as usize;
+        let edges = old.edges.into_iter().map(|edge| Edge {
+            on: place[edge.on as usize],
+            ..edge
+        });
+        Graph {
+            edges: edges.collect(),
+            nodes: order.iter().map(|id| old.nodes[at(id)]).collect(),
+            statements: order.iter().map(|id| old.statements[at(id)]).collect(),
+            unknown: order.iter().map(|id| old.unknown[at(id)]).collect(),
+            lists: order.iter().map(|id| old.lists[at(id)]).collect(),
+            starts: old.starts,
+        }
+    }
+}
