@@ -41,6 +41,8 @@ pub enum RegisterError {
     },
     #[error("{} is damaged: {message}", path.display())]
     Damaged { path: PathBuf, message: String },
+    #[error("{} cannot be registered: {problem}", path.display())]
+    NoGraph { path: PathBuf, problem: String },
     #[error("no temporary folder could be made for the proof: {0}")]
     Workspace(std::io::Error),
     #[error(transparent)]

@@ -22,6 +22,7 @@ mod deploy;
 mod elf_functions;
 mod error;
 mod foreign_code;
+mod graphs;
 mod libraries;
 mod link_inputs;
 mod link_plan;
@@ -34,11 +35,12 @@ mod store;
 
 pub use deploy::strip_for_deployment;
 pub use error::{RegisterError, StoreError};
+pub use graphs::NewGraph;
 pub use manifest::{
     BlobId, BuildManifest, ForeignCode, KeptFile, LinkItem, LinkPlan, ModuleEntry, ModuleStatus,
     SharedLibrary,
 };
 pub use recompile::{Stage, compile};
-pub use register::Progress;
+pub use register::{MakeGraph, NewModule, Progress};
 pub use relink::{RelinkError, relink};
 pub use store::{BuildStore, RegisteredBuild};

@@ -17,6 +17,7 @@ use crate::elf_functions::is_x86_64;
 use crate::embedded::{EmbeddedModule, embedded_modules};
 use crate::error::RegisterError;
 use crate::foreign_code::foreign_code;
+use crate::graphs::NewGraph;
 use crate::libraries::needed_libraries;
 use crate::link_plan::plan_link;
 use crate::link_record::{LINK_SECTION, LinkRecord};
@@ -38,16 +39,29 @@ pub enum Progress {
     Storing,
 }
 
+/// A module of a build that is being registered.
+#[derive(Clone, Copy, Debug)]
+pub struct NewModule<'a> {
+    pub source: &'a str,
+    pub bitcode: &'a [u8],
+}
+
+/// Makes the graph of a build that is being registered; the error is a sentence
+/// that names what is wrong and what to do.
+pub type MakeGraph<'a> = &'a dyn Fn(&BuildId, &[NewModule<'_>]) -> Result<NewGraph, String>;
+
 /// A build that is ready to be written.
 pub struct PreparedBuild {
     pub manifest: BuildManifest,
     pub blobs: Vec<Vec<u8>>,
+    pub graph: Option<NewGraph>,
 }
 
 /// Reads, checks and proves the binary at `path`.
 pub fn prepare(
     path: &Path,
     progress: &mut dyn FnMut(Progress),
+    make_graph: Option<MakeGraph<'_>>,
 ) -> Result<PreparedBuild, RegisterError> {
     let bytes = read_binary(path)?;
     let (build_id, modules) = check(path, &bytes)?;
@@ -75,6 +89,16 @@ pub fn prepare(
     })
     .map_err(damaged)?;
     progress(Progress::Storing);
+    let graph =
+        match make_graph {
+            Some(make) => Some(make(&build_id, &new_modules(&modules, &names)).map_err(
+                |problem| RegisterError::NoGraph {
+                    path: path.to_path_buf(),
+                    problem,
+                },
+            )?),
+            None => None,
+        };
 
     let mut kept = Kept::default();
     let link = match link_record(&file) {
@@ -113,7 +137,17 @@ pub fn prepare(
     Ok(PreparedBuild {
         manifest,
         blobs: kept.blobs,
+        graph,
     })
+}
+
+fn new_modules<'a>(modules: &'a [EmbeddedModule], names: &'a [String]) -> Vec<NewModule<'a>> {
+    let pairs = modules.iter().zip(names);
+    let new = |(module, source): (&'a EmbeddedModule, &'a String)| NewModule {
+        source,
+        bitcode: &module.bitcode,
+    };
+    pairs.map(new).collect()
 }
 
 #[derive(Default)]

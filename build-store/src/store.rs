@@ -1,4 +1,5 @@
-//! The build store: `<root>/blobs/<sha256>` and `<root>/builds/<build-id>.json`.
+//! The build store: `<root>/blobs/<sha256>` and `<root>/builds/<build-id>.json`
+//! (and graphs, see `graphs`).
 //!
 //! The manifest is written last, so a build is in the store whole or not at
 //! all. Nothing is created by opening or reading a store.
@@ -13,7 +14,7 @@ use sketch_model::BuildId;
 use crate::blobs::{Blobs, write_whole};
 use crate::error::{RegisterError, StoreError};
 use crate::manifest::{BlobId, BuildManifest, KeptFile};
-use crate::register::{self, Progress};
+use crate::register::{self, MakeGraph, PreparedBuild, Progress};
 
 /// A folder of registered builds.
 #[derive(Clone, Debug)]
@@ -63,23 +64,40 @@ impl BuildStore {
         path: &Path,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<RegisteredBuild, RegisterError> {
-        let prepared = register::prepare(path, progress)?;
+        self.register_prepared(register::prepare(path, progress, None)?)
+    }
+
+    /// The same, and makes and keeps the build's graph. Where that cannot be
+    /// made the binary is refused.
+    pub fn register_with_graph(
+        &self,
+        path: &Path,
+        progress: &mut dyn FnMut(Progress),
+        make_graph: MakeGraph<'_>,
+    ) -> Result<RegisteredBuild, RegisterError> {
+        self.register_prepared(register::prepare(path, progress, Some(make_graph))?)
+    }
+
+    fn register_prepared(&self, prepared: PreparedBuild) -> Result<RegisteredBuild, RegisterError> {
         let blobs = self.blobs();
         for bytes in &prepared.blobs {
             blobs.put(bytes)?;
         }
-        let manifest = prepared.manifest;
-        let entry = self.manifest_path(&manifest.build_id)?;
-        let text = serde_json::to_vec_pretty(&manifest).map_err(|error| StoreError::Io {
+        let build = RegisteredBuild {
+            store: self.clone(),
+            manifest: prepared.manifest,
+        };
+        if let Some(graph) = &prepared.graph {
+            build.keep_graph(graph)?;
+        }
+        let entry = self.manifest_path(&build.manifest.build_id)?;
+        let text = serde_json::to_vec_pretty(&build.manifest).map_err(|error| StoreError::Io {
             path: entry.clone(),
             action: "written",
             source: error.into(),
         })?;
         write_whole(&entry, &text, 0o644)?;
-        Ok(RegisteredBuild {
-            store: self.clone(),
-            manifest,
-        })
+        Ok(build)
     }
 
     /// All builds, by program name and then build-id. An empty or absent store has none.
@@ -162,6 +180,10 @@ pub struct RegisteredBuild {
 impl RegisteredBuild {
     pub fn manifest(&self) -> &BuildManifest {
         &self.manifest
+    }
+
+    pub(crate) fn root(&self) -> &Path {
+        &self.store.root
     }
 
     fn blob(&self, id: &BlobId) -> Result<Vec<u8>, StoreError> {

@@ -6,10 +6,12 @@
 
 mod builds;
 mod cc;
+mod graph;
 mod register;
 mod serve;
 mod sketch;
 mod slice;
+mod timings;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -48,6 +50,9 @@ enum Command {
     Builds(builds::BuildsArguments),
     /// Print the backward slice of a statement of a registered build
     Slice(slice::Arguments),
+    /// Read bitcode from standard input in a process of its own
+    #[command(name = graph::CHILD, hide = true)]
+    ReadBitcode,
     /// Run the server: diagnoses failures and serves their sketches
     Serve(serve::Arguments),
     /// List the failures that a server knows
@@ -71,6 +76,7 @@ fn main() -> ExitCode {
         Command::Register(arguments) => register::run(&arguments),
         Command::Builds(arguments) => builds::run(&arguments),
         Command::Slice(arguments) => slice::run(&arguments),
+        Command::ReadBitcode => graph::read_bitcode(),
         Command::Serve(arguments) => serve::run(arguments),
         Command::Failures(arguments) => sketch::failures(&arguments),
         Command::Sketch(command) => sketch::run(command),

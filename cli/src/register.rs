@@ -5,9 +5,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use build_store::{BuildManifest, ForeignCode, ModuleStatus, Progress};
+use build_store::{BuildManifest, ForeignCode, ModuleStatus, NewModule, Progress};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
+use sketch_model::BuildId;
 
 #[derive(Args)]
 pub struct RegisterArguments {
@@ -27,7 +28,7 @@ pub fn run(arguments: &RegisterArguments) -> Result<()> {
     let bar = ProgressBar::new(0).with_style(ProgressStyle::with_template(
         "{msg:30!} [{bar:30}] {pos}/{len} modules",
     )?);
-    let result = store.register(&arguments.binary, &mut |progress| match progress {
+    let mut show = |progress| match progress {
         Progress::Proving {
             done,
             total,
@@ -38,7 +39,12 @@ pub fn run(arguments: &RegisterArguments) -> Result<()> {
             bar.set_message(file_name(&module).to_string());
         }
         Progress::Storing => bar.set_message("storing"),
-    });
+    };
+    // In a process of its own: damaged bitcode may take LLVM's reader down.
+    let make = |build: &BuildId, modules: &[NewModule<'_>]| {
+        crate::graph::make(build, modules).map_err(|error| format!("{error:#}"))
+    };
+    let result = store.register_with_graph(&arguments.binary, &mut show, &make);
     bar.finish_and_clear();
     let build = result?;
     if let Some(out) = &arguments.deploy {

@@ -4,8 +4,14 @@ use anyhow::{Context, Result, bail};
 use build_store::{BuildStore, RegisteredBuild};
 use clap::ValueEnum;
 use sketch_model::{BuildId, Slice, SourceLocation};
-use slicer::{ModuleInput, Program, backward_slice};
+use slicer::{Loader, ModuleInput, Program, backward_slice};
+use std::collections::HashMap;
 use std::path::PathBuf;
+
+use crate::timings::Timings;
+
+/// σ of the plan that `--timings` makes if none is given.
+const PLANNED: usize = 32;
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -20,6 +26,12 @@ pub struct Arguments {
     sigma: Option<usize>,
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
+    /// Print what each phase cost, as JSON, instead of the slice
+    #[arg(long)]
+    timings: bool,
+    /// Make the graph from the bitcode, in this process, instead of taking the stored one
+    #[arg(long)]
+    from_bitcode: bool,
     /// The build store that `failsketch register` filled.
     #[arg(long)]
     store: Option<PathBuf>,
@@ -32,17 +44,86 @@ enum Format {
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
+    let mut timings = Timings::start();
     let store = crate::open_store(arguments.store.as_ref())?;
     let build = find(&store, &arguments.build)?;
-    let mut slice = slice(&build, &arguments.at)?;
+    let program = if arguments.from_bitcode {
+        from_bitcode(&build, &mut timings)?
+    } else {
+        let program = crate::graph::program(&build)?;
+        timings.ended("graph");
+        program
+    };
+    let mut slice = slice(&program, &arguments.at)?;
+    timings.ended("slice");
+    let statements = slice.entries.len();
+    if arguments.timings {
+        let sigma = arguments.sigma.unwrap_or(PLANNED);
+        slicer::plan(&slice, sigma.try_into().unwrap_or(u32::MAX), &[]);
+        timings.ended("plan");
+        let modules = build.manifest().modules.len();
+        let facts = [("statements", statements), ("modules", modules)];
+        println!("{}", timings.report(&facts));
+        return Ok(());
+    }
     if let Some(sigma) = arguments.sigma {
         slice.entries.truncate(sigma);
+    }
+    let mut sources = Sources::new(&build);
+    for entry in &mut slice.entries {
+        let statement = &mut entry.statement;
+        statement.text = sources.line(&statement.location).trim().to_owned();
     }
     match arguments.format {
         Format::Text => print!("{}", text(&slice)),
         Format::Json => println!("{}", serde_json::to_string_pretty(&slice)?),
     }
     Ok(())
+}
+
+/// Reads the bitcode in this process, phase by phase.
+fn from_bitcode(build: &RegisteredBuild, timings: &mut Timings) -> Result<Program> {
+    let manifest = build.manifest();
+    let mut loader = Loader::new(manifest.build_id.clone());
+    for (index, module) in manifest.modules.iter().enumerate() {
+        let bitcode = build.module_bitcode(index)?;
+        loader.add(ModuleInput {
+            name: &module.source,
+            bitcode: &bitcode,
+        })?;
+    }
+    timings.ended("load");
+    let program = loader.finish()?;
+    program.link();
+    timings.ended("ticfg");
+    Ok(program)
+}
+
+/// The source files that were asked for, each read once.
+struct Sources<'a> {
+    build: &'a RegisteredBuild,
+    files: HashMap<String, Vec<String>>,
+}
+
+impl Sources<'_> {
+    fn new(build: &RegisteredBuild) -> Sources<'_> {
+        Sources {
+            build,
+            files: HashMap::new(),
+        }
+    }
+
+    /// The text of a line; empty if the source is not at hand.
+    fn line(&mut self, location: &SourceLocation) -> &str {
+        if !self.files.contains_key(&location.file) {
+            let text = self.build.source(&location.file).unwrap_or_default();
+            let lines = text.lines().map(str::to_owned).collect();
+            self.files.insert(location.file.clone(), lines);
+        }
+        let lines = self.files.get(&location.file).map_or(&[][..], |l| l);
+        let index = (location.line as usize).checked_sub(1);
+        index.and_then(|at| lines.get(at)).map_or("", |line| line)
+    }
 }
 
 fn find(store: &BuildStore, beginning: &str) -> Result<RegisteredBuild> {
@@ -62,29 +143,16 @@ fn find(store: &BuildStore, beginning: &str) -> Result<RegisteredBuild> {
     }
 }
 
-fn slice(build: &RegisteredBuild, at: &str) -> Result<Slice> {
+fn slice(program: &Program, at: &str) -> Result<Slice> {
     let (file, line) = at
         .rsplit_once(':')
         .and_then(|(file, line)| Some((file, line.parse::<u32>().ok()?)))
         .with_context(|| format!("{at} is not FILE:LINE"))?;
-    let modules = &build.manifest().modules;
-    let bitcode = (0..modules.len())
-        .map(|module| build.module_bitcode(module))
-        .collect::<Result<Vec<_>, _>>()?;
-    let inputs: Vec<_> = modules
-        .iter()
-        .zip(&bitcode)
-        .map(|(module, bitcode)| ModuleInput {
-            name: &module.source,
-            bitcode,
-        })
-        .collect();
-    let program = Program::load(build.manifest().build_id.clone(), &inputs)?;
     let statement = program.statement_at(None, file, line).with_context(|| {
         format!("there is no statement at {at}: no code was made for that line, or the program has no such file")
     })?;
-    let source = |location: &SourceLocation| build.source_line(&location.file, location.line);
-    Ok(backward_slice(&program, statement, &[], &source))
+    // Lines are looked up for what is printed only.
+    Ok(backward_slice(program, statement, &[], &|_| None))
 }
 
 /// One statement a row: distance, place, thread roles, text, and why it is here.

@@ -46,7 +46,7 @@ mod stored;
 mod walk;
 
 pub use error::SlicerError;
-pub use load::ModuleInput;
+pub use load::{Loader, ModuleInput};
 pub use plan::plan;
 pub use program::{Program, StatementInfo};
 pub use slice::{backward_slice, entry_for};

@@ -10,9 +10,8 @@
 //! Deliberately absent: a guard against bits flipped inside a module. Truncated
 //! and foreign bytes are refused with LLVM's reason, but LLVM's reader itself
 //! crashed or aborted the process on 24 of 300 modules with one to four random
-//! bits flipped. Modules come from the build store, whose blobs are checked
-//! against their hash whenever they are read; a child process would be the
-//! remedy for bitcode from elsewhere.
+//! bits flipped. That is why the command reads bitcode in a child process when a
+//! build is registered, and others work with the graph that came of it.
 
 use crate::calls::CallGraph;
 use crate::classes::Classes;
@@ -69,34 +68,63 @@ pub(crate) struct ModuleScope<'a, 'm> {
     record_types: HashMap<Type<'m>, Option<RecordId>>,
 }
 
-impl Program {
-    /// Reads the modules of one program.
-    pub fn load(build: BuildId, modules: &[ModuleInput<'_>]) -> Result<Program, SlicerError> {
-        let mut tables = Tables::default();
-        let mut without_debug_info = Vec::new();
-        for (number, input) in modules.iter().enumerate() {
-            let module = parse(input)?;
-            if module.compile_units().is_empty() {
-                without_debug_info.push(input.name);
+/// A program while its modules come in, one by one: none is needed any more
+/// once the next is there.
+pub struct Loader {
+    build: BuildId,
+    tables: Tables,
+    modules: usize,
+    without_debug_info: Vec<String>,
+}
+
+impl Loader {
+    pub fn new(build: BuildId) -> Loader {
+        Loader {
+            build,
+            tables: Tables::default(),
+            modules: 0,
+            without_debug_info: Vec::new(),
+        }
+    }
+
+    pub fn add(&mut self, input: ModuleInput<'_>) -> Result<(), SlicerError> {
+        let module = parse(&input)?;
+        if module.compile_units().is_empty() {
+            self.without_debug_info.push(input.name.to_owned());
+        }
+        load_module(&mut self.tables, &module, self.modules);
+        self.modules += 1;
+        Ok(())
+    }
+
+    pub fn finish(self) -> Result<Program, SlicerError> {
+        let bare = self.without_debug_info;
+        match bare.first() {
+            _ if self.modules == 0 => return Err(SlicerError::NoModules),
+            Some(first) if bare.len() == self.modules => {
+                let module = first.clone();
+                return Err(SlicerError::NoDebugInfo { module });
             }
-            load_module(&mut tables, &module, number);
+            _ => {}
         }
-        if modules.is_empty() {
-            return Err(SlicerError::NoModules);
-        }
-        if without_debug_info.len() == modules.len() {
-            return Err(SlicerError::NoDebugInfo {
-                module: without_debug_info[0].to_owned(),
-            });
-        }
-        let gaps = without_debug_info.iter().map(|name| {
+        let gaps = bare.iter().map(|name| {
             format!(
                 "module {name} has no debug info: its code is followed but none of its \
                  lines can be named; rebuild it with -g"
             )
         });
-        let gaps = gaps.collect();
-        Ok(finish(build, tables, gaps))
+        Ok(finish(self.build, self.tables, gaps.collect()))
+    }
+}
+
+impl Program {
+    /// Reads the modules of one program.
+    pub fn load(build: BuildId, modules: &[ModuleInput<'_>]) -> Result<Program, SlicerError> {
+        let mut loader = Loader::new(build);
+        for input in modules {
+            loader.add(*input)?;
+        }
+        loader.finish()
     }
 }
 

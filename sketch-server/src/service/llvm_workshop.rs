@@ -1,18 +1,20 @@
 //! The real workshop: build store, slicer and instrumenter.
 //!
-//! Loading a program's bitcode takes longer than anything asked of it, so the
-//! last few programs stay loaded; they are plain data and can be shared between
-//! the engine and its jobs.
+//! Programs come from the graph that registration kept, and the last few stay
+//! loaded; they are plain data and can be shared between the engine and its jobs.
+//! Bitcode is read only where that graph is missing or of another version of the
+//! analysis, and for tracked builds, whose hooks go into the optimised modules.
 
 use super::code_map::{BinaryCode, StatementTable};
 use super::symbolize::LocatedFailure;
 use super::symbols::Symbols;
 use super::workshop::{BuildCode, TrackedBinary, Workshop, WorkshopError};
-use build_store::{BuildStore, RegisteredBuild, StoreError};
+use build_store::{BuildStore, NewGraph, RegisteredBuild, StoreError};
 use instrumenter::InstrumentError;
 use sketch_model::{BuildId, Slice, SourceLocation, Statement, StatementId, TrackingPlan};
-use slicer::{ModuleInput, Program};
+use slicer::{Loader, ModuleInput, Program};
 use std::collections::HashMap;
+use std::error::Error;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -96,18 +98,12 @@ impl LlvmWorkshop {
 
     fn load(&self, build: &BuildId) -> Result<LoadedBuild, WorkshopError> {
         let registered = self.registered(build)?;
-        let mut bitcode = Vec::new();
-        for (index, module) in registered.manifest().modules.iter().enumerate() {
-            let bytes = registered.module_bitcode(index);
-            let bytes = bytes.map_err(|error| bad_build(build, error))?;
-            bitcode.push((module.source.clone(), bytes));
-        }
-        let inputs: Vec<ModuleInput<'_>> = bitcode
-            .iter()
-            .map(|(name, bitcode)| ModuleInput { name, bitcode })
-            .collect();
-        let program =
-            Program::load(build.clone(), &inputs).map_err(|error| bad_build(build, error))?;
+        let stored = registered.graph(&Program::graph_version());
+        let stored = stored.and_then(|bytes| Program::from_bytes(build, &bytes).ok());
+        let program = match stored {
+            Some(program) => program,
+            None => program_from_bitcode(&registered).map_err(|error| bad_build(build, error))?,
+        };
         Ok(LoadedBuild {
             registered,
             program,
@@ -185,6 +181,32 @@ impl Workshop for LlvmWorkshop {
         let deployed = self.registered(build)?.deployed();
         deployed.map_err(|error| bad_build(build, error))
     }
+}
+
+/// The program of a build whose graph is not there, or of another version of the
+/// analysis; the graph is kept for the next time.
+fn program_from_bitcode(registered: &RegisteredBuild) -> Result<Program, Box<dyn Error>> {
+    let manifest = registered.manifest();
+    let mut loader = Loader::new(manifest.build_id.clone());
+    for (index, module) in manifest.modules.iter().enumerate() {
+        let bitcode = registered.module_bitcode(index)?;
+        loader.add(ModuleInput {
+            name: &module.source,
+            bitcode: &bitcode,
+        })?;
+    }
+    let program = loader.finish()?;
+    let graph = NewGraph {
+        version: Program::graph_version(),
+        bytes: program.to_bytes(),
+    };
+    if let Err(error) = registered.keep_graph(&graph) {
+        tracing::warn!(
+            "the graph of build {} is not kept: {error}",
+            manifest.build_id
+        );
+    }
+    Ok(program)
 }
 
 fn bad_build(build: &BuildId, problem: impl ToString) -> WorkshopError {
