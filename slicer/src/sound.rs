@@ -64,10 +64,9 @@ impl Check<'_> {
         blocks
             && loops.all(|block| has_block(&block))
             && function.operands.iter().all(|o| self.operand(function, *o))
-            && function
-                .instructions
-                .iter()
-                .all(|i| has_block(&i.block) && self.instruction(function, i))
+            && (0..)
+                .zip(&function.instructions)
+                .all(|(id, i)| self.instruction(function, id, i))
     }
 
     fn operand(&self, function: &Function, operand: Operand) -> bool {
@@ -79,13 +78,21 @@ impl Check<'_> {
         }
     }
 
-    fn instruction(&self, function: &Function, instruction: &Instruction) -> bool {
+    fn instruction(
+        &self,
+        function: &Function,
+        id: InstructionId,
+        instruction: &Instruction,
+    ) -> bool {
+        let block = function.blocks.get(instruction.block as usize);
+        let in_block = block.is_some_and(|b| (b.first..b.end).contains(&id));
         let end = instruction
             .first_operand
             .checked_add(instruction.operand_count);
         let in_pool = end.is_some_and(|end| end as usize <= function.operands.len());
         let statement = instruction.statement;
         in_pool
+            && in_block
             && statement.is_none_or(|id| self.has_statement(id.0))
             && match instruction.op {
                 Op::Alloca { record, .. } | Op::Copy { record } | Op::Fill { record } => {
