@@ -25,9 +25,12 @@ use std::time::Duration;
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// What to measure: overhead
+    /// What to measure: overhead or slicer
     #[arg(default_value = "overhead")]
     what: String,
+    /// The real programs that `slicer` measures.
+    #[arg(long, value_delimiter = ',', default_value = "pbzip2,memcached,sqlite3")]
+    pub programs: Vec<String>,
     #[arg(long, default_value = "pbzip2")]
     bug: String,
     /// How often the program is run.
@@ -35,15 +38,18 @@ pub struct Arguments {
     runs: u32,
     /// Also write the rows to this file.
     #[arg(long)]
-    json: Option<PathBuf>,
+    pub json: Option<PathBuf>,
     #[arg(long, default_value = "target/bench")]
-    folder: PathBuf,
+    pub folder: PathBuf,
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
+    if arguments.what == "slicer" {
+        return crate::bench_slicer::run(arguments);
+    }
     if arguments.what != "overhead" {
         bail!(
-            "there is no benchmark {:?}; there is: overhead",
+            "there is no benchmark {:?}; there are: overhead, slicer",
             arguments.what
         );
     }

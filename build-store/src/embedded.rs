@@ -198,6 +198,7 @@ pub fn split_commands(section: &[u8]) -> Vec<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::link_record::{Driver, LINK_SECTION, LinkRecord};
     use proptest::collection::vec;
     use proptest::prelude::*;
 
@@ -245,6 +246,64 @@ mod tests {
             split_commands(section),
             vec![vec!["-cc1", "-O2", "-D", "", "-x"], vec!["-cc1", "-O0"]]
         );
+    }
+
+    /// An ELF file with our three sections: two modules, their flags, the link line.
+    fn program() -> Vec<u8> {
+        use object::write::Object;
+        let mut file = Object::new(
+            object::BinaryFormat::Elf,
+            object::Architecture::X86_64,
+            object::Endianness::Little,
+        );
+        let link = LinkRecord {
+            driver: Driver::C,
+            directory: "/src".to_owned(),
+            arguments: vec!["main.c".to_owned(), "-lm".to_owned()],
+        };
+        let sections = [
+            (BITCODE_SECTIONS[0], [module(&[1, 2]), module(&[3])].concat()),
+            (COMMAND_SECTIONS[0], b"-cc1\0-O2\0-cc1\0-O0\0".to_vec()),
+            (LINK_SECTION, link.to_bytes()),
+        ];
+        for (name, data) in sections {
+            let kind = object::SectionKind::Other;
+            let id = file.add_section(Vec::new(), name.as_bytes().to_vec(), kind);
+            file.append_section_data(id, &data, 4);
+        }
+        file.write().unwrap()
+    }
+
+    #[test]
+    fn a_programs_sections_are_read() {
+        let bytes = program();
+        assert_eq!(embedded_modules(&bytes).unwrap().len(), 2);
+        let file = ElfFile64::<object::Endianness>::parse(&*bytes).unwrap();
+        let link = sections_named(&file, LINK_SECTION).unwrap();
+        assert!(LinkRecord::from_bytes(link[0]).is_some());
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(4000))]
+
+        #[test]
+        fn a_mutated_program_never_panics(
+            changes in vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
+            cut in prop::option::of(any::<prop::sample::Index>()),
+        ) {
+            let mut bytes = program();
+            for (position, value) in changes {
+                let position = position.index(bytes.len());
+                bytes[position] = value;
+            }
+            bytes.truncate(cut.map_or(bytes.len(), |at| at.index(bytes.len())));
+            let _ = embedded_modules(&bytes);
+            if let Ok(file) = ElfFile64::<object::Endianness>::parse(&*bytes) {
+                for section in sections_named(&file, LINK_SECTION).unwrap_or_default() {
+                    let _ = LinkRecord::from_bytes(section);
+                }
+            }
+        }
     }
 
     proptest! {
