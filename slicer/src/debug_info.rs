@@ -36,12 +36,19 @@ const TAG_ATOMIC: u16 = 0x47;
 /// Anonymous records nest; debug info from outside could do so without end.
 const MAX_NESTING: u32 = 16;
 
-/// The files and record types of one module.
+/// The path of the file that a scope lies in.
+pub(crate) fn path_of(scope: Metadata<'_>) -> String {
+    let found = scope.scope_file();
+    found.map_or_else(String::new, |(directory, name)| {
+        join_path(&directory, &name)
+    })
+}
+
+/// The record types of one module.
 pub(crate) struct DebugInfo<'m> {
     module: &'m Module,
     /// By name and size in bytes.
     records: HashMap<(String, u64), Metadata<'m>>,
-    files: HashMap<Metadata<'m>, String>,
 }
 
 impl<'m> DebugInfo<'m> {
@@ -50,7 +57,6 @@ impl<'m> DebugInfo<'m> {
         let mut result = DebugInfo {
             module,
             records: HashMap::default(),
-            files: HashMap::default(),
         };
         let mut seen: HashSet<Metadata<'m>> = roots.iter().copied().collect();
         let mut work = roots;
@@ -69,16 +75,6 @@ impl<'m> DebugInfo<'m> {
             }
         }
         result
-    }
-
-    /// The path of the file that a scope lies in.
-    pub fn file_of(&mut self, scope: Metadata<'m>) -> &str {
-        self.files.entry(scope).or_insert_with(|| {
-            let found = scope.scope_file();
-            found.map_or_else(String::new, |(directory, name)| {
-                join_path(&directory, &name)
-            })
-        })
     }
 
     /// The member of a record at a byte offset.

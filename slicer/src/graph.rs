@@ -14,10 +14,11 @@
 //! its own graph made from what it starts from.
 
 use crate::dependences::{Aspect, Dependences, Node};
-use crate::program::{InstructionRef, Op, Program};
+use crate::program::{Function, InstructionRef, Op, Program};
 use crate::walk::Dependence;
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxBuildHasher, FxHashMap};
 use sketch_model::{DependenceKind, StatementId};
+use std::hash::BuildHasher;
 
 /// Position in [`Graph::nodes`].
 pub(crate) type NodeId = u32;
@@ -42,12 +43,10 @@ pub(crate) struct Graph {
     pub edges: Vec<Edge>,
 }
 
-/// A node, the kind of dependence, and whether it passes a function's entry.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Edge {
-    pub on: NodeId,
-    kind_and_entry: u8,
-}
+/// A node, the kind of dependence, and whether it passes a function's entry: 28,
+/// 3 and 1 bits of one number. 2^28 nodes would take four gigabytes themselves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Edge(u32);
 
 pub(crate) const KINDS: [DependenceKind; 7] = [
     DependenceKind::Data,
@@ -74,29 +73,37 @@ pub(crate) fn number_of(kind: DependenceKind) -> u8 {
 
 impl Edge {
     pub fn new(on: NodeId, kind: DependenceKind, through_entry: bool) -> Edge {
-        Edge {
-            on,
-            kind_and_entry: number_of(kind) << 1 | u8::from(through_entry),
-        }
+        Edge(on << 4 | u32::from(number_of(kind)) << 1 | u32::from(through_entry))
+    }
+
+    pub fn on(self) -> NodeId {
+        self.0 >> 4
+    }
+
+    /// In [`KINDS`].
+    pub fn kind_number(self) -> u8 {
+        (self.0 >> 1 & 7) as u8
     }
 
     pub fn kind(self) -> DependenceKind {
-        KINDS[usize::from(self.kind_and_entry >> 1)]
+        KINDS[usize::from(self.kind_number())]
     }
 
     pub fn through_entry(self) -> bool {
-        self.kind_and_entry & 1 == 1
+        self.0 & 1 == 1
     }
 
-    pub fn code(self) -> u8 {
-        self.kind_and_entry
+    fn with_node(self, on: NodeId) -> Edge {
+        Edge(on << 4 | self.0 & 0xf)
     }
 
-    pub fn from_code(on: NodeId, code: u8) -> Option<Edge> {
-        (usize::from(code >> 1) < KINDS.len()).then_some(Edge {
-            on,
-            kind_and_entry: code,
-        })
+    pub fn bits(self) -> u32 {
+        self.0
+    }
+
+    pub fn from_bits(bits: u32) -> Option<Edge> {
+        let edge = Edge(bits);
+        (usize::from(edge.kind_number()) < KINDS.len()).then_some(edge)
     }
 }
 
@@ -125,7 +132,7 @@ impl Graph {
 
     /// The graph of everything that some nodes lead to.
     pub fn of(dependences: &Dependences<'_>, from: impl IntoIterator<Item = Node>) -> Graph {
-        let mut maker = Maker::default();
+        let mut maker = Maker::new(dependences.program);
         for node in from {
             maker.number(node);
         }
@@ -159,18 +166,30 @@ impl Graph {
 }
 
 /// A graph in the making; nodes are numbered as they are met.
-#[derive(Default)]
 struct Maker {
     graph: Graph,
-    numbers: FxHashMap<Node, NodeId>,
-    /// Lists by their contents; those of one hash one after another.
-    known: FxHashMap<u64, Vec<ListId>>,
+    numbers: Numbers,
+    /// Lists by a hash of their contents. Of two lists with one hash only the
+    /// first is shared.
+    known: FxHashMap<u64, ListId>,
+    buffer: Vec<Edge>,
 }
 
 impl Maker {
+    fn new(program: &Program) -> Maker {
+        let mut graph = Graph::default();
+        graph.starts.push(0);
+        Maker {
+            graph,
+            numbers: Numbers::new(&program.functions),
+            known: FxHashMap::default(),
+            buffer: Vec::new(),
+        }
+    }
+
     fn number(&mut self, node: Node) -> NodeId {
         let nodes = &mut self.graph.nodes;
-        *self.numbers.entry(node).or_insert_with(|| {
+        self.numbers.get(node, || {
             nodes.push(node);
             (nodes.len() - 1) as NodeId
         })
@@ -188,58 +207,96 @@ impl Maker {
         let statement = dependences.statement(node);
         let statement = statement.map_or(0, |id| id.0 + 1);
         self.graph.statements.push(statement);
-        found.sort_unstable_by_key(|d| (d.on, number_of(d.kind), d.through_entry));
+        let outside = |d: &Dependence<Node>| d.on.at.function != node.at.function;
+        found.sort_unstable_by_key(|d| (outside(d), d.on, number_of(d.kind), d.through_entry));
         found.dedup();
-        let (inner, outer): (Vec<_>, Vec<_>) = found
-            .into_iter()
-            .partition(|d| d.on.at.function == node.at.function);
-        let lists = [self.list(&inner), self.list(&outer)];
+        let (inner, outer) = found.split_at(found.partition_point(|d| !outside(d)));
+        let lists = [self.list(inner), self.list(outer)];
         self.graph.lists.push(lists);
     }
 
     /// The number of a list, which is new or known.
     fn list(&mut self, dependences: &[Dependence<Node>]) -> ListId {
-        let mut edges = Vec::with_capacity(dependences.len());
+        let mut edges = std::mem::take(&mut self.buffer);
+        edges.clear();
         for d in dependences {
             edges.push(Edge::new(self.number(d.on), d.kind, d.through_entry));
         }
-        let hash = std::hash::BuildHasher::hash_one(&rustc_hash::FxBuildHasher, &edges);
-        if self.graph.starts.is_empty() {
-            self.graph.starts.push(0);
+        let hash = FxBuildHasher.hash_one(&edges);
+        let next = self.graph.list_count() as ListId;
+        let known = *self.known.entry(hash).or_insert(next);
+        let is_known = known != next && self.graph.list(known) == edges;
+        if !is_known {
+            self.graph.edges.extend(&edges);
+            self.graph.starts.push(self.graph.edges.len() as u32);
         }
-        let same = self.known.entry(hash).or_default();
-        if let Some(id) = same.iter().find(|id| self.graph.list(**id) == edges) {
-            return *id;
-        }
-        let id = self.graph.list_count() as ListId;
-        same.push(id);
-        self.graph.edges.extend(edges);
-        self.graph.starts.push(self.graph.edges.len() as u32);
-        id
+        self.buffer = edges;
+        if is_known { known } else { next }
     }
 
     /// Numbers the nodes in their own order.
     fn finish(self) -> Graph {
         drop((self.numbers, self.known));
-        let old = self.graph;
-        let mut order: Vec<NodeId> = (0..old.nodes.len() as NodeId).collect();
-        order.sort_unstable_by_key(|id| old.nodes[*id as usize]);
+        let mut graph = self.graph;
+        let mut order: Vec<NodeId> = (0..graph.nodes.len() as NodeId).collect();
+        order.sort_unstable_by_key(|id| graph.nodes[*id as usize]);
         let mut place = vec![0; order.len()];
         for (new, id) in (0..).zip(&order) {
             place[*id as usize] = new;
         }
-        let at = |id: &NodeId| *id as usize;
-        let edges = old.edges.into_iter().map(|edge| Edge {
-            on: place[edge.on as usize],
-            ..edge
-        });
-        Graph {
-            edges: edges.collect(),
-            nodes: order.iter().map(|id| old.nodes[at(id)]).collect(),
-            statements: order.iter().map(|id| old.statements[at(id)]).collect(),
-            unknown: order.iter().map(|id| old.unknown[at(id)]).collect(),
-            lists: order.iter().map(|id| old.lists[at(id)]).collect(),
-            starts: old.starts,
+        for edge in &mut graph.edges {
+            *edge = edge.with_node(place[edge.on() as usize]);
         }
+        fn ordered<T: Copy>(values: &[T], order: &[NodeId]) -> Vec<T> {
+            order.iter().map(|id| values[*id as usize]).collect()
+        }
+        graph.nodes = ordered(&graph.nodes, &order);
+        graph.statements = ordered(&graph.statements, &order);
+        graph.unknown = ordered(&graph.unknown, &order);
+        graph.lists = ordered(&graph.lists, &order);
+        graph.edges.shrink_to_fit();
+        graph
+    }
+}
+
+/// The numbers of nodes. Most are one of three aspects of an instruction, and
+/// have a place without hashing.
+struct Numbers {
+    /// Where each function's instructions begin in `plain`.
+    bases: Vec<u32>,
+    plain: Vec<[NodeId; 3]>,
+    others: FxHashMap<Node, NodeId>,
+}
+
+const NONE: NodeId = NodeId::MAX;
+
+impl Numbers {
+    fn new(functions: &[Function]) -> Numbers {
+        let mut bases = Vec::with_capacity(functions.len());
+        let mut count = 0;
+        for function in functions {
+            bases.push(count);
+            count += function.instructions.len() as u32;
+        }
+        Numbers {
+            bases,
+            plain: vec![[NONE; 3]; count as usize],
+            others: FxHashMap::default(),
+        }
+    }
+
+    fn get(&mut self, node: Node, make: impl FnOnce() -> NodeId) -> NodeId {
+        let aspect = match node.aspect {
+            Aspect::Whole => 0,
+            Aspect::Site => 1,
+            Aspect::Result => 2,
+            _ => return *self.others.entry(node).or_insert_with(make),
+        };
+        let position = self.bases[node.at.function as usize] + node.at.instruction;
+        let number = &mut self.plain[position as usize][aspect];
+        if *number == NONE {
+            *number = make();
+        }
+        *number
     }
 }

@@ -201,6 +201,10 @@ impl Drop for Module {
         unsafe {
             LLVMDisposeModule(self.module);
             LLVMContextDispose(self.context);
+            // A module is hundreds of thousands of small pieces. The allocator
+            // would keep their pages, and the graph, which is few large pieces,
+            // would come on top of them.
+            libc::malloc_trim(0);
         }
     }
 }

@@ -18,7 +18,7 @@ use crate::classes::Classes;
 use crate::debug_info::DebugInfo;
 use crate::error::SlicerError;
 use crate::index::StoreIndex;
-use crate::llvm::{Linkage, Module, Type, TypeKind, Value, ValueKind};
+use crate::llvm::{Linkage, Metadata, Module, Type, TypeKind, Value, ValueKind};
 use crate::load_function::load_function;
 use crate::names::{is_plumbing, record_name};
 use crate::program::*;
@@ -33,8 +33,9 @@ pub struct ModuleInput<'a> {
     pub bitcode: &'a [u8],
 }
 
-/// File, line and function: what makes a statement.
-type StatementKey = (String, u32, FunctionId);
+/// File (its position in [`Tables::files`]), line and function: what makes a
+/// statement.
+type StatementKey = (u32, u32, FunctionId);
 
 /// What grows over all modules.
 #[derive(Default)]
@@ -52,6 +53,8 @@ pub(crate) struct Tables {
     /// The functions that initial values of globals hold.
     pub held: HashMap<GlobalId, Vec<FunctionId>>,
     pub classes: Classes,
+    files: Vec<String>,
+    file_ids: HashMap<String, u32>,
     statement_keys: Vec<StatementKey>,
     statement_ids: HashMap<StatementKey, StatementId>,
 }
@@ -66,6 +69,8 @@ pub(crate) struct ModuleScope<'a, 'm> {
     functions: HashMap<Value<'m>, FunctionId>,
     globals: HashMap<Value<'m>, GlobalId>,
     record_types: HashMap<Type<'m>, Option<RecordId>>,
+    /// By scope.
+    files: HashMap<Metadata<'m>, u32>,
 }
 
 /// A program while its modules come in, one by one: none is needed any more
@@ -167,6 +172,7 @@ fn load_module(tables: &mut Tables, module: &Module, number: usize) {
         functions: HashMap::default(),
         globals: HashMap::default(),
         record_types: HashMap::default(),
+        files: HashMap::default(),
     };
     let mut seen = HashSet::default();
     for global in module.globals() {
@@ -190,7 +196,7 @@ pub(crate) fn is_debug_declare(instruction: Value<'_>) -> bool {
     matches!(instruction.opcode(), crate::llvm::Opcode::LLVMCall)
         && instruction
             .called_value()
-            .is_some_and(|f| f.name() == "llvm.dbg.declare")
+            .is_some_and(|f| f.has_name("llvm.dbg.declare"))
 }
 
 fn is_weak(linkage: Linkage) -> bool {
@@ -216,14 +222,22 @@ impl Tables {
     }
 
     /// The provisional number of a statement.
-    pub fn statement(&mut self, file: &str, line: u32, function: FunctionId) -> StatementId {
-        let key = (file.to_owned(), line, function);
-        if let Some(id) = self.statement_ids.get(&key) {
+    pub fn statement(&mut self, file: u32, line: u32, function: FunctionId) -> StatementId {
+        let key = (file, line, function);
+        let keys = &mut self.statement_keys;
+        *self.statement_ids.entry(key).or_insert_with(|| {
+            keys.push(key);
+            StatementId(keys.len() as u32 - 1)
+        })
+    }
+
+    fn file(&mut self, path: &str) -> u32 {
+        if let Some(id) = self.file_ids.get(path) {
             return *id;
         }
-        let id = StatementId(self.statement_keys.len() as u32);
-        self.statement_keys.push(key.clone());
-        self.statement_ids.insert(key, id);
+        let id = self.files.len() as u32;
+        self.files.push(path.to_owned());
+        self.file_ids.insert(path.to_owned(), id);
         id
     }
 }
@@ -261,6 +275,13 @@ impl<'m> ModuleScope<'_, 'm> {
         });
         self.globals.insert(value, id);
         id
+    }
+
+    /// The file that a scope lies in, as [`Tables::statement`] takes it.
+    pub fn file_of(&mut self, place: Metadata<'m>) -> u32 {
+        let tables = &mut *self.tables;
+        let known = self.files.entry(place);
+        *known.or_insert_with(|| tables.file(&crate::debug_info::path_of(place)))
     }
 
     /// The module that an internal symbol belongs to.
@@ -343,33 +364,14 @@ impl<'m> ModuleScope<'_, 'm> {
 /// Gives statements their ids and builds the indexes.
 fn finish(build: BuildId, tables: Tables, gaps: Vec<String>) -> Program {
     let mut functions = tables.functions;
-    // Internal functions of one name, and copies of one inline function, share
-    // their statements: the key that counts holds the name.
-    let mut keys: Vec<(&str, u32, &str)> = Vec::with_capacity(tables.statement_keys.len());
-    for (file, line, function) in &tables.statement_keys {
-        keys.push((file, *line, &functions[*function as usize].name));
-    }
-    let mut sorted = keys.clone();
-    sorted.sort_unstable();
-    sorted.dedup();
-    let final_ids: Vec<StatementId> = keys
-        .iter()
-        .map(|key| StatementId(sorted.partition_point(|other| other < key) as u32))
-        .collect();
+    let (statements, final_ids) = statements(&functions, &tables.files, &tables.statement_keys);
     let mut by_file_name: HashMap<String, Vec<StatementId>> = HashMap::default();
-    let mut statements = Vec::with_capacity(sorted.len());
-    for (number, (file, line, function)) in sorted.iter().enumerate() {
-        let info = StatementInfo {
-            id: StatementId(number as u32),
-            function: (*function).to_owned(),
-            location: SourceLocation {
-                file: (*file).to_owned(),
-                line: *line,
-            },
-        };
-        let name = info.location.file_name().to_owned();
-        by_file_name.entry(name).or_default().push(info.id);
-        statements.push(info);
+    for info in &statements {
+        let name = info.location.file_name();
+        match by_file_name.get_mut(name) {
+            Some(ids) => ids.push(info.id),
+            None => drop(by_file_name.insert(name.to_owned(), vec![info.id])),
+        }
     }
     let mut members = vec![Vec::new(); statements.len()];
     for (function, body) in functions.iter_mut().enumerate() {
@@ -405,4 +407,50 @@ fn finish(build: BuildId, tables: Tables, gaps: Vec<String>) -> Program {
         gaps: gaps.into_iter().chain(call_gaps).collect(),
         graph: Default::default(),
     }
+}
+
+/// The statement table, and the place in it of each provisional statement.
+/// Internal functions of one name, and copies of one inline function, share
+/// their statements: the key that counts holds the name.
+fn statements(
+    functions: &[Function],
+    files: &[String],
+    keys: &[StatementKey],
+) -> (Vec<StatementInfo>, Vec<StatementId>) {
+    let file_ranks = ranks(files.iter().map(String::as_str));
+    let name_ranks = ranks(functions.iter().map(|f| f.name.as_str()));
+    let mut order: Vec<(u32, u32, u32, u32)> = Vec::with_capacity(keys.len());
+    for (number, (file, line, function)) in (0..).zip(keys) {
+        let file = file_ranks[*file as usize];
+        order.push((file, *line, name_ranks[*function as usize], number));
+    }
+    order.sort_unstable();
+    let mut statements: Vec<StatementInfo> = Vec::new();
+    let mut final_ids = vec![StatementId(0); keys.len()];
+    let mut last = None;
+    for (file, line, name, number) in order {
+        if last.replace((file, line, name)) != Some((file, line, name)) {
+            let (file, line, function) = keys[number as usize];
+            statements.push(StatementInfo {
+                id: StatementId(statements.len() as u32),
+                function: functions[function as usize].name.clone(),
+                location: SourceLocation {
+                    file: files[file as usize].clone(),
+                    line,
+                },
+            });
+        }
+        final_ids[number as usize] = StatementId(statements.len() as u32 - 1);
+    }
+    (statements, final_ids)
+}
+
+/// For each text its place in the order of all of them; equal texts share it.
+fn ranks<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<u32> {
+    let texts: Vec<&str> = texts.collect();
+    let mut sorted = texts.clone();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let rank = |text: &&str| sorted.partition_point(|other| other < text) as u32;
+    texts.iter().map(rank).collect()
 }

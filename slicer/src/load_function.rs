@@ -85,6 +85,9 @@ pub(crate) fn load_function<'m>(
         }
         body.blocks.push(shape);
     }
+    body.instructions.shrink_to_fit();
+    body.operands.shrink_to_fit();
+    body.blocks.shrink_to_fit();
     // Translating may have found that this very function's address is taken.
     body.address_taken |= scope.tables.functions[id as usize].address_taken;
     scope.tables.functions[id as usize] = body;
@@ -123,7 +126,7 @@ fn translate<'m>(
     let location = instruction.debug_location().and_then(|l| l.location());
     let location = location.filter(|(line, _, _)| *line != 0 && op != Op::Marker);
     let statement = location.map(|(line, _, place)| {
-        let file = scope.debug.file_of(place);
+        let file = scope.file_of(place);
         scope.tables.statement(file, line, function)
     });
     if op == Op::Call(Callee::Indirect) {

@@ -207,6 +207,6 @@ impl Check<'_> {
                 .starts
                 .last()
                 .is_none_or(|end| *end as usize == graph.edges.len())
-            && graph.edges.iter().all(|edge| (edge.on as usize) < count)
+            && graph.edges.iter().all(|edge| (edge.on() as usize) < count)
     }
 }

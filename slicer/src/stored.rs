@@ -245,11 +245,10 @@ impl Stored for &'static crate::library::Callback {
 
 impl Stored for Edge {
     fn write(&self, to: &mut Writer) {
-        to.number(u64::from(self.on) << 4 | u64::from(self.code()));
+        self.bits().write(to);
     }
     fn read(from: &mut Reader<'_>) -> Option<Edge> {
-        let both = from.number()?;
-        Edge::from_code(u32::try_from(both >> 4).ok()?, (both & 0xf) as u8)
+        Edge::from_bits(u32::read(from)?)
     }
 }
 

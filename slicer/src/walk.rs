@@ -170,17 +170,17 @@ pub(crate) fn walk(graph: &Graph, seeds: &[Seed<NodeId>]) -> Walked {
             }
             *nearest = distance;
             for edge in graph.list(list) {
-                if visited[edge.on as usize] {
+                if visited[edge.on() as usize] {
                     continue;
                 }
-                let target = graph.statement(edge.on).unwrap_or(statement);
+                let target = graph.statement(edge.on()).unwrap_or(statement);
                 let cost = u32::from(target != statement) + u32::from(edge.through_entry());
                 let arrival = Arrival {
                     rank: rank(Some(edge.kind())),
                     statement: target,
-                    node: edge.on,
+                    node: edge.on(),
                     parent: Some(statement),
-                    kind: Some(number_of(edge.kind())),
+                    kind: Some(edge.kind_number()),
                 };
                 queue.push(distance.saturating_add(cost), arrival);
             }
@@ -320,7 +320,7 @@ mod tests {
                     if let Some(statement) = graph.statement(node) {
                         prop_assert!(in_slice.contains(&statement));
                     }
-                    nodes.extend(graph.dependences(node).iter().map(|d| d.on));
+                    nodes.extend(graph.dependences(node).iter().map(|d| d.on()));
                 }
             }
         }

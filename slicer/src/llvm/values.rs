@@ -35,6 +35,19 @@ impl<'m> Value<'m> {
         }
     }
 
+    pub fn has_name(self, wanted: &str) -> bool {
+        let mut length = 0;
+        // SAFETY: as in `name`; the bytes are only looked at here.
+        let name = unsafe {
+            let data = LLVMGetValueName2(self.0, &mut length);
+            if data.is_null() {
+                return wanted.is_empty();
+            }
+            std::slice::from_raw_parts(data.cast::<u8>(), length)
+        };
+        name == wanted.as_bytes()
+    }
+
     pub fn ty(self) -> Type<'m> {
         // SAFETY: a live value.
         Type(unsafe { LLVMTypeOf(self.0) }, PhantomData)
