@@ -111,8 +111,7 @@ impl Dependences<'_> {
         let mut work = vec![goal];
         while let Some(id) = work.pop() {
             if !std::mem::replace(&mut leads[id as usize], true) {
-                let sites = self.program.calls.callers(id).iter();
-                let calls = sites.filter(|site| site.callback.is_none());
+                let calls = self.callers(id).filter(|site| site.callback.is_none());
                 work.extend(calls.map(|site| site.at.function));
             }
         }
@@ -136,7 +135,7 @@ impl Dependences<'_> {
         let pad = &function.blocks[pad as usize];
         let mut pads = (pad.first..pad.end).filter(|id| function.op(*id) == Op::LandingPad);
         let caught = pads.next().map_or(&[][..], |id| function.operands(id));
-        let targets = self.program.calls.targets(invoke);
+        let targets = self.targets(invoke);
         let arrives = |at: &InstructionRef| {
             let leads = self.leads_to(at.function);
             let made = *at == invoke || targets.iter().any(|id| leads[*id as usize]);
@@ -195,7 +194,7 @@ impl Dependences<'_> {
                 function: id,
                 instruction,
             };
-            let targets = self.program.calls.targets(at);
+            let targets = self.targets(at);
             let leads = |jump: &InstructionRef| {
                 let leads = self.leads_to(jump.function);
                 *jump == at || targets.iter().any(|id| leads[*id as usize])

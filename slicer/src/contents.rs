@@ -5,34 +5,58 @@
 //! thread. Memory behind an unknown pointer is followed nowhere: that is the
 //! "no alias analysis" of the design, and watchpoints find what it misses.
 
+use crate::alias::Alias;
 use crate::dependences::{Aspect, Dependences, Edges, edge};
 use crate::index::Write;
+use crate::library::writes_into;
+use crate::origins::written_pointer;
 use crate::places::{Place, Root};
 use crate::program::*;
 use crate::reaching::SlotWrite;
 use sketch_model::DependenceKind;
 
+/// A read: the pointer it goes through, and what that denotes.
+struct Read {
+    holder: FunctionId,
+    pointer: Operand,
+    place: Place,
+}
+
 impl Dependences<'_> {
-    /// What may have stored the contents of a place that `reader` reads.
-    pub(crate) fn contents(&self, reader: InstructionRef, place: Place, edges: &mut Edges) {
+    /// What may have stored the contents of a place that `reader` reads through
+    /// the pointer that is its operand at `position`.
+    pub(crate) fn contents(
+        &self,
+        reader: InstructionRef,
+        position: usize,
+        place: Place,
+        edges: &mut Edges,
+    ) {
+        let function = self.program.function(reader);
+        let pointer = function.operand(reader.instruction, position);
+        let read = Read {
+            holder: reader.function,
+            pointer,
+            place,
+        };
         if let Root::Slot(slot) = place.root {
             self.slot_contents(reader, place, true, edges);
             let slot = InstructionRef {
                 function: reader.function,
                 instruction: slot,
             };
-            if let Some(field) = place.field.filter(|_| self.program.stores.escapes(slot)) {
-                let writes = self.program.stores.field_writes(field).iter();
-                let foreign =
-                    writes.filter(|w| !matches!(w.place.root, Root::Slot(_) | Root::Global(_)));
-                foreign.for_each(|w| self.write(w, None, DependenceKind::Memory, edges));
+            if self.program.stores.escapes(slot) {
+                self.foreign_contents(&read, edges);
             }
+            return;
+        }
+        if self.pointed_contents(&read, edges) {
             return;
         }
         let stores = &self.program.stores;
         let before = edges.len();
         let mut add = |writes: &[Write], field: Option<FieldId>| {
-            for write in writes.iter().filter(|w| stores.may_meet(place.root, w)) {
+            for write in writes.iter().filter(|w| self.may_meet(&read, w)) {
                 self.write(write, field, DependenceKind::Memory, edges);
             }
         };
@@ -52,6 +76,9 @@ impl Dependences<'_> {
                 add(stores.writes_through(root), None);
             }
             (None, _) => {}
+        }
+        if let Root::Global(id) = place.root {
+            self.written_by_libraries(id, edges);
         }
         let known = match (place.field, place.root) {
             (None, Root::Global(id)) => {
@@ -73,10 +100,81 @@ impl Dependences<'_> {
         }
     }
 
+    /// Whether a write may have put there what is read, by the chosen mode.
+    fn may_meet(&self, read: &Read, write: &Write) -> bool {
+        if !self.program.stores.may_meet(read.place.root, write) {
+            return false;
+        }
+        // Writes that are found by the name of a global or of a pointer kept
+        // under a name are of one derivation already.
+        if self.alias != Alias::None || read.place.field.is_none() {
+            return true;
+        }
+        let writer = self.program.function(write.at);
+        let pointer = written_pointer(writer, write.at.instruction);
+        self.share_origin((read.holder, read.pointer), (write.at.function, pointer))
+    }
+
+    /// A slot whose address went elsewhere: writes of its field from there.
+    fn foreign_contents(&self, read: &Read, edges: &mut Edges) {
+        if let Some(points_to) = &self.points_to {
+            let found = points_to.writers(read.holder, read.pointer, read.place.field);
+            for at in found.into_iter().filter(|at| at.function != read.holder) {
+                self.pointed(at, read.place.field, edges);
+            }
+            return;
+        }
+        let Some(field) = read.place.field else {
+            return;
+        };
+        let writes = self.program.stores.field_writes(field).iter();
+        let foreign = writes.filter(|w| !matches!(w.place.root, Root::Slot(_) | Root::Global(_)));
+        for write in foreign.filter(|w| self.may_meet(read, w)) {
+            self.write(write, None, DependenceKind::Memory, edges);
+        }
+    }
+
+    /// The writes that the points-to analysis allows; `false` if it knows
+    /// nothing of the pointer, or is not asked.
+    fn pointed_contents(&self, read: &Read, edges: &mut Edges) -> bool {
+        let Some(points_to) = &self.points_to else {
+            return false;
+        };
+        let field = read.place.field;
+        if !points_to.is_known(read.holder, read.pointer, field) {
+            return false;
+        }
+        for at in points_to.writers(read.holder, read.pointer, field) {
+            self.pointed(at, field, edges);
+        }
+        true
+    }
+
+    fn pointed(&self, at: InstructionRef, field: Option<FieldId>, edges: &mut Edges) {
+        let aspect = match (self.program.op(at), field) {
+            (Op::Copy { .. }, Some(field)) => Aspect::Copied(field),
+            _ => Aspect::Whole,
+        };
+        edges.push(edge(at, aspect, DependenceKind::Memory));
+    }
+
+    /// Library calls that store into a global whose address they got.
+    fn written_by_libraries(&self, global: GlobalId, edges: &mut Edges) {
+        for (call, number) in self.program.stores.passed_globals(global) {
+            let writes = |id: &FunctionId| {
+                let target = &self.program.functions[*id as usize];
+                !target.is_defined() && writes_into(&target.name, *number)
+            };
+            if self.targets(*call).iter().any(writes) {
+                edges.push(edge(*call, Aspect::Whole, DependenceKind::Memory));
+            }
+        }
+    }
+
     /// Functions that get a global's address may write it through their parameter.
     fn written_through_parameters(&self, global: GlobalId, edges: &mut Edges) {
         for (call, number) in self.program.stores.passed_globals(global) {
-            for target in self.program.calls.targets(*call) {
+            for target in self.targets(*call) {
                 let writes = self.program.stores.parameter_writes(*target, *number);
                 for write in writes.iter().filter(|w| w.place.field.is_none()) {
                     self.write(write, None, DependenceKind::Memory, edges);
@@ -149,7 +247,7 @@ impl Dependences<'_> {
         if self.carried_out(call, number, edges) {
             return;
         }
-        let targets = self.program.calls.targets(call);
+        let targets = self.targets(call);
         let has_body = |id: &FunctionId| self.program.functions[*id as usize].is_defined();
         if !targets.iter().any(has_body) {
             edges.push(edge(call, Aspect::Whole, DependenceKind::Data));
@@ -185,10 +283,10 @@ impl Dependences<'_> {
             (None, Some(record)) if !is_object => {
                 for field in self.program.stores.fields_of(record) {
                     source.field = Some(*field);
-                    self.contents(at, source, edges);
+                    self.contents(at, 1, source, edges);
                 }
             }
-            _ => self.contents(at, source, edges),
+            _ => self.contents(at, 1, source, edges),
         }
     }
 }

@@ -165,6 +165,86 @@ pub(crate) const JUMPS: [&str; 4] = ["longjmp", "_longjmp", "siglongjmp", "__lon
 pub(crate) const THROW: &str = "__cxa_throw";
 pub(crate) const BEGIN_CATCH: &str = "__cxa_begin_catch";
 
+/// Whether a library function stores where its operand points. Those that only
+/// keep books there (locks, streams) do not count.
+pub(crate) fn writes_into(function: &str, operand: u32) -> bool {
+    let function = function.strip_prefix("__isoc99_").unwrap_or(function);
+    let function = function.strip_prefix("__isoc23_").unwrap_or(function);
+    match function {
+        "scanf" | "vscanf" => operand >= 1,
+        "sscanf" | "fscanf" | "vsscanf" | "vfscanf" => operand >= 2,
+        "memcpy" | "memmove" | "mempcpy" | "memset" | "memccpy" | "bzero" | "strcpy"
+        | "strncpy" | "stpcpy" | "stpncpy" | "strcat" | "strncat" | "sprintf" | "snprintf"
+        | "vsprintf" | "vsnprintf" | "strlcpy" | "strlcat" | "__memcpy_chk" | "__memmove_chk"
+        | "__memset_chk" | "__strcpy_chk" | "__strncpy_chk" | "__strcat_chk" | "__sprintf_chk"
+        | "__snprintf_chk" | "__vsnprintf_chk" | "fgets" | "fread" | "getcwd" | "gethostname"
+        | "gettimeofday" | "time" | "pipe" | "pipe2" | "wait" | "asprintf" | "vasprintf"
+        | "posix_memalign" | "qsort" | "uname" | "sysinfo" | "getrandom" | "getentropy"
+        | "sem_init" | "pthread_mutex_init" | "pthread_cond_init" => operand == 0,
+        "getline" => operand <= 1,
+        "read" | "pread" | "pread64" | "recv" | "clock_gettime" | "stat" | "fstat" | "lstat"
+        | "stat64" | "fstat64" | "waitpid" | "strtol" | "strtoul" | "strtoll" | "strtoull"
+        | "strtod" | "realpath" | "localtime_r" | "gmtime_r" | "rand_r" | "readlink"
+        | "getrusage" | "sigaction" | "pthread_join" | "thrd_join" | "inet_aton" => operand == 1,
+        "recvfrom" => matches!(operand, 1 | 4 | 5),
+        "readv" | "recvmsg" => operand == 1,
+        "getsockopt" => matches!(operand, 3 | 4),
+        "accept" | "getsockname" | "getpeername" => matches!(operand, 1 | 2),
+        "inet_pton" | "sem_getvalue" => operand + 1 == if function == "inet_pton" { 3 } else { 2 },
+        _ => false,
+    }
+}
+
+/// Library functions that return a pointer into what their first operand points to.
+pub(crate) fn returns_argument(function: &str) -> bool {
+    const NAMES: [&str; 20] = [
+        "memcpy", "memmove", "memset", "strcpy", "strncpy", "strcat", "strncat", "strchr",
+        "strrchr", "strstr", "memchr", "strpbrk", "strtok", "fgets", "realloc", "stpcpy",
+        "mempcpy", "__memcpy_chk", "__strcpy_chk", "index",
+    ];
+    NAMES.contains(&function)
+}
+
+/// Library functions that copy what their second operand points to.
+pub(crate) fn copies_memory(function: &str) -> bool {
+    const NAMES: [&str; 5] = ["memcpy", "memmove", "mempcpy", "__memcpy_chk", "__memmove_chk"];
+    NAMES.contains(&function)
+}
+
+/// Library functions that do not come back to their caller.
+pub(crate) fn never_returns(function: &str) -> bool {
+    const NAMES: [&str; 24] = [
+        "abort",
+        "exit",
+        "_exit",
+        "_Exit",
+        "quick_exit",
+        "__assert_fail",
+        "__assert_perror_fail",
+        "__assert",
+        "__assert_rtn",
+        "__stack_chk_fail",
+        "__fortify_fail",
+        "__chk_fail",
+        "__cxa_throw",
+        "__cxa_rethrow",
+        "__cxa_bad_cast",
+        "__cxa_pure_virtual",
+        "__clang_call_terminate",
+        "_ZSt9terminatev",
+        "_ZSt10unexpectedv",
+        "err",
+        "errx",
+        "verr",
+        "verrx",
+        "pthread_exit",
+    ];
+    // `std::__throw_out_of_range` and its like throw out of line.
+    NAMES.contains(&function)
+        || function.starts_with("_ZSt") && function.contains("__throw_")
+        || function.starts_with("_ZSt21__glibcxx_assert_fail")
+}
+
 /// The callbacks that a call of the named function registers or makes.
 pub(crate) fn callbacks(function: &str) -> impl Iterator<Item = &'static Callback> {
     let is_start = function.starts_with(START_THREAD);

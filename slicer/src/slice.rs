@@ -1,6 +1,8 @@
 //! The slice in statements: seeds from the failure, the walk, and for each
 //! statement what readers and hooks need of it.
 
+use crate::alias::Alias;
+use crate::criteria::{Criterion, Endings, proven_targets};
 use crate::dependences::{Aspect, Dependences, Node};
 use crate::program::{Callee, InstructionRef, Op, Program};
 use crate::walk::{Seed, walk};
@@ -15,7 +17,8 @@ type SourceText<'a> = &'a dyn Fn(&SourceLocation) -> Option<String>;
 /// The distance of statements that no dependence brought in.
 const DISCOVERED: u32 = u32::MAX;
 
-/// Everything that can have led to the failing statement, nearest first.
+/// Everything that can have led to the failing statement, nearest first, with
+/// pointers told apart as by default.
 ///
 /// `stack` holds the statements of the callers, innermost first. A statement id
 /// that is not the program's gives a slice that says so and is otherwise empty.
@@ -25,23 +28,42 @@ pub fn backward_slice(
     stack: &[StatementId],
     source: SourceText<'_>,
 ) -> Slice {
-    let dependences = Dependences::new(program);
+    let criterion = Criterion::at(failing, stack);
+    slice_from(program, &[criterion], Alias::default(), source)
+}
+
+/// Everything that can have led to any of the criteria, nearest first; the first
+/// criterion's statement comes before all others.
+pub fn slice_from(
+    program: &Program,
+    criteria: &[Criterion],
+    alias: Alias,
+    source: SourceText<'_>,
+) -> Slice {
+    let proven = proven_targets(program, criteria);
+    let dependences = Dependences::new(program, alias, proven);
     let mut gaps = program.gaps.clone();
-    let mut entries = Vec::new();
-    if program.statements.get(failing.0 as usize).is_none() {
-        gaps.push(format!(
-            "statement {failing} is not in this build's table of {} statements",
-            program.statements.len()
-        ));
-    } else {
-        let seeds = seeds(program, failing, stack);
-        let reached = walk(&dependences, &seeds);
-        entries = reached
-            .into_iter()
-            .map(|r| make_entry(program, r.statement, r.distance, r.why, source))
-            .collect();
-        gaps.extend(dependences.gaps());
+    let mut seeds = Vec::new();
+    for criterion in criteria {
+        let failing = criterion.failing;
+        if program.statements.get(failing.0 as usize).is_none() {
+            gaps.push(format!(
+                "statement {failing} is not in this build's table of {} statements",
+                program.statements.len()
+            ));
+        } else {
+            seeds.extend(seeds_of(program, criterion));
+        }
     }
+    let mut reached = walk(&dependences, &seeds);
+    let first = criteria.first().map(|c| c.failing);
+    // Stable: nothing else moves.
+    reached.sort_by_key(|r| Some(r.statement) != first);
+    let entries = reached
+        .into_iter()
+        .map(|r| make_entry(program, r.statement, r.distance, r.why, source))
+        .collect();
+    gaps.extend(dependences.gaps());
     Slice {
         schema: Schema::default(),
         build: program.build.clone(),
@@ -55,14 +77,13 @@ pub fn entry_for(program: &Program, id: StatementId, source: SourceText<'_>) -> 
     make_entry(program, id, DISCOVERED, None, source)
 }
 
-fn seeds(program: &Program, failing: StatementId, stack: &[StatementId]) -> Vec<Seed<Node>> {
+fn seeds_of(program: &Program, criterion: &Criterion) -> Vec<Seed<Node>> {
+    let Criterion { failing, stack, .. } = criterion;
+    let failing = *failing;
     let mut seeds = Vec::new();
-    for at in program.members(failing) {
+    for node in failing_nodes(program, criterion) {
         seeds.push(Seed {
-            node: Node {
-                at: *at,
-                aspect: Aspect::Whole,
-            },
+            node,
             distance: 0,
             statement: failing,
             why: None,
@@ -87,6 +108,22 @@ fn seeds(program: &Program, failing: StatementId, stack: &[StatementId]) -> Vec<
         inner = *frame;
     }
     seeds
+}
+
+/// What of the failing statement the slice is about: all of it, or only that
+/// its calls that never return were made.
+fn failing_nodes(program: &Program, criterion: &Criterion) -> Vec<Node> {
+    let members = program.members(criterion.failing);
+    let node = |aspect: Aspect| move |at: &InstructionRef| Node { at: *at, aspect };
+    if criterion.reached {
+        let endings = Endings::of(program);
+        let ending = members.iter().filter(|at| endings.ends(program, **at));
+        let ending: Vec<Node> = ending.map(node(Aspect::Site)).collect();
+        if !ending.is_empty() {
+            return ending;
+        }
+    }
+    members.iter().map(node(Aspect::Whole)).collect()
 }
 
 /// The instructions of a frame's statement that called the frame below it:
