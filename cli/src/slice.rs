@@ -1,11 +1,24 @@
 //! `failsketch slice`: the static half of a diagnosis, for people.
+//!
+//! Reads a registered build, slices it from a line and hands the slice to one of
+//! the writers: `text` for reading, JSON for tools, `dot` for Graphviz. A line
+//! that several functions share (a template, an inline function) is sliced from
+//! all of them at once.
+
+mod dot;
+mod text;
 
 use anyhow::{Context, Result, bail};
 use build_store::{BuildStore, RegisteredBuild};
 use clap::ValueEnum;
 use sketch_model::{BuildId, Slice, SourceLocation};
-use slicer::{ModuleInput, Program, backward_slice};
+use slicer::{Alias, Criterion, ModuleInput, Program, slice_from};
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
+
+/// Lines and files that an error offers instead.
+const OFFERED: usize = 4;
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -18,8 +31,20 @@ pub struct Arguments {
     /// Only the nearest so many statements.
     #[arg(long)]
     sigma: Option<usize>,
+    /// Which stores a load through a pointer may see: those of the same named
+    /// location (none), of the same field of the same struct type (field), or
+    /// what a points-to analysis of the whole program allows (andersen).
+    #[arg(long, value_name = "none|field|andersen", default_value_t = Alias::default())]
+    alias: Alias,
+    /// Slice from the fact that the statement was reached, not from the values
+    /// that it uses: for aborts and failed assertions.
+    #[arg(long)]
+    reached: bool,
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
+    /// Lines of source to show before and after each statement.
+    #[arg(long, default_value_t = 1)]
+    context: u32,
     /// The build store that `failsketch register` filled.
     #[arg(long)]
     store: Option<PathBuf>,
@@ -29,20 +54,54 @@ pub struct Arguments {
 enum Format {
     Text,
     Json,
+    Dot,
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     let store = crate::open_store(arguments.store.as_ref())?;
     let build = find(&store, &arguments.build)?;
-    let mut slice = slice(&build, &arguments.at)?;
+    let sources = Sources {
+        build: &build,
+        lines: RefCell::default(),
+    };
+    let mut slice = slice(arguments, &sources)?;
+    let whole = slice.entries.len();
     if let Some(sigma) = arguments.sigma {
         slice.entries.truncate(sigma);
     }
     match arguments.format {
-        Format::Text => print!("{}", text(&slice)),
+        Format::Text => {
+            let heading = text::Heading {
+                at: &arguments.at,
+                program: &build.manifest().program,
+                alias: arguments.alias,
+                whole,
+            };
+            let line = |file: &str, line: u32| sources.line(file, line);
+            print!("{}", text::text(&slice, &heading, arguments.context, &line));
+        }
         Format::Json => println!("{}", serde_json::to_string_pretty(&slice)?),
+        Format::Dot => print!("{}", dot::dot(&slice)),
     }
     Ok(())
+}
+
+/// The source files of a build, each read once.
+struct Sources<'a> {
+    build: &'a RegisteredBuild,
+    lines: RefCell<HashMap<String, Vec<String>>>,
+}
+
+impl Sources<'_> {
+    fn line(&self, file: &str, line: u32) -> Option<String> {
+        let mut known = self.lines.borrow_mut();
+        let lines = known.entry(file.to_owned()).or_insert_with(|| {
+            let text = self.build.source(file).unwrap_or_default();
+            text.lines().map(str::to_owned).collect()
+        });
+        let index = usize::try_from(line).ok()?.checked_sub(1)?;
+        lines.get(index).cloned()
+    }
 }
 
 fn find(store: &BuildStore, beginning: &str) -> Result<RegisteredBuild> {
@@ -62,16 +121,18 @@ fn find(store: &BuildStore, beginning: &str) -> Result<RegisteredBuild> {
     }
 }
 
-fn slice(build: &RegisteredBuild, at: &str) -> Result<Slice> {
+fn slice(arguments: &Arguments, sources: &Sources<'_>) -> Result<Slice> {
+    let at = &arguments.at;
     let (file, line) = at
         .rsplit_once(':')
         .and_then(|(file, line)| Some((file, line.parse::<u32>().ok()?)))
         .with_context(|| format!("{at} is not FILE:LINE"))?;
-    let modules = &build.manifest().modules;
-    let bitcode = (0..modules.len())
-        .map(|module| build.module_bitcode(module))
+    let manifest = sources.build.manifest();
+    let bitcode = (0..manifest.modules.len())
+        .map(|module| sources.build.module_bitcode(module))
         .collect::<Result<Vec<_>, _>>()?;
-    let inputs: Vec<_> = modules
+    let inputs: Vec<_> = manifest
+        .modules
         .iter()
         .zip(&bitcode)
         .map(|(module, bitcode)| ModuleInput {
@@ -79,39 +140,48 @@ fn slice(build: &RegisteredBuild, at: &str) -> Result<Slice> {
             bitcode,
         })
         .collect();
-    let program = Program::load(build.manifest().build_id.clone(), &inputs)?;
-    let statement = program.statement_at(None, file, line).with_context(|| {
-        format!("there is no statement at {at}: no code was made for that line, or the program has no such file")
-    })?;
-    let source = |location: &SourceLocation| build.source_line(&location.file, location.line);
-    Ok(backward_slice(&program, statement, &[], &source))
+    let program = Program::load(manifest.build_id.clone(), &inputs)?;
+    let Some(first) = program.statement_at(None, file, line) else {
+        bail!("{}", no_statement(&program, file, line));
+    };
+    let location = &program.statements()[first.0 as usize].location;
+    let on_line = program.statements().iter();
+    let criteria: Vec<Criterion> = on_line
+        .filter(|info| info.location == *location)
+        .map(|info| Criterion {
+            reached: arguments.reached,
+            ..Criterion::at(info.id, &[])
+        })
+        .collect();
+    let source = |location: &SourceLocation| sources.line(&location.file, location.line);
+    Ok(slice_from(&program, &criteria, arguments.alias, &source))
 }
 
-/// One statement a row: distance, place, thread roles, text, and why it is here.
-fn text(slice: &Slice) -> String {
-    let mut out = String::new();
-    for entry in &slice.entries {
-        let statement = &entry.statement;
-        let why = match &entry.why {
-            None => "the failing statement".to_owned(),
-            Some(why) => {
-                let parent = slice
-                    .entry(why.parent)
-                    .map_or_else(String::new, |p| p.statement.location.to_string());
-                format!("{} {parent}", why.kind)
-            }
+/// Why there is nothing to slice from, and what there is nearby.
+fn no_statement(program: &Program, file: &str, line: u32) -> String {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    let statements = program.statements().iter();
+    let here: BTreeSet<(u32, u32)> = statements
+        .clone()
+        .filter(|info| info.location.file_name() == name)
+        .map(|info| (info.location.line.abs_diff(line), info.location.line))
+        .collect();
+    if here.is_empty() {
+        let files: BTreeSet<&str> = statements.map(|info| info.location.file_name()).collect();
+        let shown: Vec<&str> = files.iter().copied().take(OFFERED).collect();
+        let more = files.len().saturating_sub(OFFERED);
+        let more = match more {
+            0 => String::new(),
+            more => format!(" and {more} more"),
         };
-        out.push_str(&format!(
-            "{:>4}  {:<22} {:<16} {:<50} {why} [{}]\n",
-            entry.distance,
-            statement.location.to_string(),
-            statement.function,
-            statement.text,
-            entry.roles.join(", "),
-        ));
+        let shown = shown.join(", ");
+        return format!("the build has no code from a file {file}; it has {shown}{more}");
     }
-    for gap in &slice.gaps {
-        out.push_str(&format!("note: {gap}\n"));
-    }
-    out
+    let mut nearest: Vec<u32> = here.iter().take(OFFERED).map(|(_, line)| *line).collect();
+    nearest.sort_unstable();
+    let nearest: Vec<String> = nearest.iter().map(u32::to_string).collect();
+    format!(
+        "line {line} of {file} has no code; the nearest lines that have some are {}",
+        nearest.join(", ")
+    )
 }

@@ -35,6 +35,24 @@ impl CallSite {
     pub fn starts_thread(&self) -> bool {
         self.callback.is_some_and(Callback::starts_thread)
     }
+
+    /// The values that may become a parameter of the function, in its caller.
+    /// The state of a `std::thread` goes into the library inside a smart pointer;
+    /// what arrives is the object that the constructor made.
+    pub fn values_for(&self, caller: &Function, new: Option<FunctionId>, parameter: u32) -> Vec<Operand> {
+        let state = self.callback.is_some_and(|c| c.routine == Routine::ThreadState);
+        if state && parameter == 0 {
+            let ids = 0..caller.instructions.len() as InstructionId;
+            let made = ids.filter(|id| match caller.op(*id) {
+                Op::Call(Callee::Direct(callee)) => Some(callee) == new,
+                _ => false,
+            });
+            return made.map(Operand::Instruction).collect();
+        }
+        let position = self.operand_for(parameter);
+        let value = |p: u32| caller.operand(self.at.instruction, p as usize);
+        position.map(value).into_iter().collect()
+    }
 }
 
 #[derive(Debug, Default)]
@@ -107,6 +125,11 @@ impl CallGraph {
         let ids = names.iter().filter_map(|name| self.declared.get(*name));
         let sites = ids.flat_map(|id| self.callers(*id));
         sites.map(|site| site.at).collect()
+    }
+
+    /// A function without a body, by its name.
+    pub fn declared(&self, name: &str) -> Option<FunctionId> {
+        self.declared.get(name).copied()
     }
 
     /// Start routines ("main" among them) of threads that can run a function.

@@ -134,20 +134,16 @@ impl Dependences<'_> {
         }
     }
 
-    /// The writes that the points-to analysis allows; `false` if it knows
-    /// nothing of the pointer, or is not asked.
+    /// The writes that the points-to analysis allows; `false` if it knows of
+    /// none, or is not asked.
     fn pointed_contents(&self, read: &Read, edges: &mut Edges) -> bool {
         let Some(points_to) = &self.points_to else {
             return false;
         };
         let field = read.place.field;
-        if !points_to.is_known(read.holder, read.pointer, field) {
-            return false;
-        }
-        for at in points_to.writers(read.holder, read.pointer, field) {
-            self.pointed(at, field, edges);
-        }
-        true
+        let found = points_to.writers(read.holder, read.pointer, field);
+        found.iter().for_each(|at| self.pointed(*at, field, edges));
+        !found.is_empty()
     }
 
     fn pointed(&self, at: InstructionRef, field: Option<FieldId>, edges: &mut Edges) {

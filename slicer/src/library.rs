@@ -162,6 +162,8 @@ pub(crate) const THREAD_JOINS: [&str; 4] = [
 ];
 pub(crate) const JUMP_TARGETS: [&str; 4] = ["_setjmp", "setjmp", "__sigsetjmp", "sigsetjmp"];
 pub(crate) const JUMPS: [&str; 4] = ["longjmp", "_longjmp", "siglongjmp", "__longjmp_chk"];
+/// `operator new(unsigned long)`.
+pub(crate) const NEW: &str = "_Znwm";
 pub(crate) const THROW: &str = "__cxa_throw";
 pub(crate) const BEGIN_CATCH: &str = "__cxa_begin_catch";
 

@@ -11,6 +11,7 @@
 //! points-to analysis (`points_to`) is for that.
 
 use crate::dependences::Dependences;
+use crate::library::NEW;
 use crate::places::Root;
 use crate::program::*;
 use std::collections::HashSet;
@@ -88,11 +89,10 @@ impl Dependences<'_> {
                 let mut called = false;
                 for site in self.callers(holder) {
                     called = true;
-                    if let Some(position) = site.operand_for(number) {
-                        let caller = self.program.function(site.at);
-                        let passed = caller.operand(site.at.instruction, position as usize);
-                        next.push((site.at.function, passed));
-                    }
+                    let caller = self.program.function(site.at);
+                    let new = self.program.calls.declared(NEW);
+                    let passed = site.values_for(caller, new, number).into_iter();
+                    next.extend(passed.map(|value| (site.at.function, value)));
                 }
                 if !called {
                     found.insert(Origin::Parameter(holder, number));

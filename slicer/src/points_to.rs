@@ -13,7 +13,7 @@
 //! "unknown", and the slice then goes by fields.
 
 use crate::andersen::{Location, Memory, Node, Solver, Waiting};
-use crate::library::{copies_memory, returns_argument, writes_into};
+use crate::library::{NEW, copies_memory, returns_argument, writes_into};
 use crate::origins::{returned_values, written_pointer};
 use crate::program::*;
 use std::collections::{HashMap, HashSet};
@@ -54,11 +54,6 @@ impl PointsTo {
             return None;
         }
         Some(builder.finish())
-    }
-
-    /// Whether anything is known of a pointer.
-    pub fn is_known(&self, holder: FunctionId, pointer: Operand, field: Option<FieldId>) -> bool {
-        !self.locations(holder, pointer, field).is_empty()
     }
 
     /// The functions that arrived at a called pointer.
@@ -486,13 +481,11 @@ impl<'p> Builder<'p> {
                 let caller = program.function(site.at);
                 let mut flows: Vec<(Node, Node)> = Vec::new();
                 for number in 0..parameters {
-                    let Some(position) = site.operand_for(number) else {
-                        continue;
-                    };
-                    let value = caller.operand(site.at.instruction, position as usize);
-                    let from = self.node(site.at.function, value, None);
                     let to = self.nodes.of(target, Operand::Parameter(number));
-                    flows.extend(from.zip(to));
+                    for value in site.values_for(caller, program.calls.declared(NEW), number) {
+                        let from = self.node(site.at.function, value, None);
+                        flows.extend(from.zip(to));
+                    }
                 }
                 if site.callback.is_none() {
                     let own = Operand::Instruction(site.at.instruction);
@@ -557,8 +550,15 @@ impl<'p> Builder<'p> {
         };
         for (id, function) in self.program.functions.iter().enumerate() {
             let holder = id as FunctionId;
+            // The node of a plain slot is what lies in it, not where it lies.
+            let plain = plain_slots(function);
+            let is_plain = |operand: &Operand| match operand {
+                Operand::Instruction(slot) => plain.contains(slot),
+                _ => false,
+            };
             for instruction in 0..function.instructions.len() as InstructionId {
-                for (pointer, field) in pointers_written(self.program, function, instruction) {
+                let written = pointers_written(self.program, function, instruction);
+                for (pointer, field) in written.into_iter().filter(|(p, _)| !is_plain(p)) {
                     for location in result.locations(holder, pointer, field) {
                         writers.entry(location).or_default().push(InstructionRef {
                             function: holder,
