@@ -5,7 +5,6 @@
 //! thread. Memory behind an unknown pointer is followed nowhere: that is the
 //! "no alias analysis" of the design, and watchpoints find what it misses.
 
-use crate::alias::Alias;
 use crate::dependences::{Aspect, Dependences, Edges, edge};
 use crate::index::Write;
 use crate::library::writes_into;
@@ -55,25 +54,26 @@ impl Dependences<'_> {
         }
         let stores = &self.program.stores;
         let before = edges.len();
-        let mut add = |writes: &[Write], field: Option<FieldId>| {
+        let add = |writes: &[Write], field: Option<FieldId>, edges: &mut Edges| {
             for write in writes.iter().filter(|w| self.may_meet(&read, w)) {
                 self.write(write, field, DependenceKind::Memory, edges);
             }
         };
         match (place.field, place.root) {
             (Some(field), root) => {
-                add(stores.field_writes(field), None);
+                add(stores.field_writes(field), None, edges);
                 let record = self.program.symbols.fields[field as usize].record;
-                add(stores.record_writes(record), Some(field));
+                add(stores.record_writes(record), Some(field), edges);
                 if let Root::Global(id) = root {
                     let writes = stores.global_writes(id).iter();
                     let whole = writes.filter(|w| w.place.field.is_none()).copied();
-                    add(&whole.collect::<Vec<Write>>(), Some(field));
+                    add(&whole.collect::<Vec<Write>>(), Some(field), edges);
                 }
             }
-            (None, Root::Global(id)) => add(stores.global_writes(id), None),
+            (None, Root::Global(id)) => add(stores.global_writes(id), None, edges),
             (None, root @ (Root::ThroughGlobal(_) | Root::ThroughField(_))) => {
-                add(stores.writes_through(root), None);
+                add(stores.writes_through(root), None, edges);
+                self.kept_targets(root, edges);
             }
             (None, _) => {}
         }
@@ -92,12 +92,92 @@ impl Dependences<'_> {
             (Some(_), Root::Parameter(number)) if edges.len() == before => {
                 self.handed_by_callers(reader.function, number, edges)
             }
-            (None, Root::Unknown) => false,
+            (None, Root::Unknown) => self.given_targets(&read, edges),
             _ => true,
         };
         if !known {
             self.unnamed_loads.set(self.unnamed_loads.get() + 1);
         }
+    }
+
+    /// A pointer is kept in a field or global (a captured reference, mostly): what
+    /// is written to the variables whose addresses were put there.
+    fn kept_targets(&self, root: Root, edges: &mut Edges) {
+        let stores = &self.program.stores;
+        let kept = match root {
+            Root::ThroughField(field) => stores.field_writes(field),
+            Root::ThroughGlobal(global) => stores.global_writes(global),
+            _ => &[],
+        };
+        for store in kept {
+            let at = store.at;
+            if !matches!(self.program.op(at), Op::Store { .. }) {
+                continue;
+            }
+            let target = self.place(at, 0, None);
+            match (target.field, target.root) {
+                (None, Root::Slot(slot)) => {
+                    let facts = self.facts(at.function);
+                    let writes = facts.slots.of_slot(slot).iter();
+                    for write in writes.filter(|w| w.argument.is_none()) {
+                        let at = InstructionRef {
+                            function: at.function,
+                            instruction: write.at,
+                        };
+                        edges.push(edge(at, Aspect::Whole, DependenceKind::Memory));
+                    }
+                }
+                (None, Root::Global(global)) => {
+                    for write in stores.global_writes(global) {
+                        self.write(write, None, DependenceKind::Memory, edges);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// A pointer came out of a call by way of a local: what is written to the
+    /// field whose address the call's body stored there.
+    fn given_targets(&self, read: &Read, edges: &mut Edges) -> bool {
+        let function = &self.program.functions[read.holder as usize];
+        let Operand::Instruction(load) = read.pointer else {
+            return false;
+        };
+        let load = InstructionRef {
+            function: read.holder,
+            instruction: load,
+        };
+        let Op::Load { .. } = function.op(load.instruction) else {
+            return false;
+        };
+        let Root::Slot(slot) = self.place(load, 0, None).root else {
+            return false;
+        };
+        let before = edges.len();
+        let facts = self.facts(read.holder);
+        for write in facts.slots.of_slot(slot) {
+            let call = InstructionRef {
+                function: read.holder,
+                instruction: write.at,
+            };
+            let Some(number) = write.argument else {
+                continue;
+            };
+            for target in self.targets(call) {
+                for given in self.program.stores.parameter_writes(*target, number) {
+                    if !matches!(self.program.op(given.at), Op::Store { .. }) {
+                        continue;
+                    }
+                    let place = self.place(given.at, 0, None);
+                    if let Some(field) = place.field {
+                        let writes = self.program.stores.field_writes(field).iter();
+                        writes.for_each(|w| self.write(w, None, DependenceKind::Memory, edges));
+                    }
+                }
+            }
+        }
+        edges.len() > before
     }
 
     /// Whether a write may have put there what is read, by the chosen mode.
@@ -107,12 +187,12 @@ impl Dependences<'_> {
         }
         // Writes that are found by the name of a global or of a pointer kept
         // under a name are of one derivation already.
-        if self.alias != Alias::None || read.place.field.is_none() {
+        let Some(origins) = self.origins.as_ref().filter(|_| read.place.field.is_some()) else {
             return true;
-        }
+        };
         let writer = self.program.function(write.at);
         let pointer = written_pointer(writer, write.at.instruction);
-        self.share_origin((read.holder, read.pointer), (write.at.function, pointer))
+        origins.share((read.holder, read.pointer), (write.at.function, pointer))
     }
 
     /// A slot whose address went elsewhere: writes of its field from there.

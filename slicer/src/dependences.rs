@@ -62,10 +62,12 @@ pub(crate) struct Dependences<'p> {
     /// What the failure's stacks prove of called pointers.
     proven: Proven,
     facts: RefCell<HashMap<FunctionId, Rc<Facts>>>,
-    pub(crate) known_origins: RefCell<HashMap<(FunctionId, Operand), Rc<Origins>>>,
+    /// For `Alias::None`, with the same reservation.
+    pub(crate) origins: Option<Origins>,
     /// For `Alias::Andersen`, unless the program was too much for it.
     pub(crate) points_to: Option<PointsTo>,
     pub(crate) leads_to: RefCell<HashMap<FunctionId, Rc<Vec<bool>>>>,
+    pub(crate) leaves: RefCell<HashMap<InstructionRef, Rc<Vec<bool>>>>,
     /// Loads through pointers of which nothing is known.
     pub(crate) unnamed_loads: Cell<u64>,
     assembly: Cell<u64>,
@@ -113,15 +115,16 @@ pub(crate) fn edge(at: InstructionRef, aspect: Aspect, kind: DependenceKind) -> 
 
 impl<'p> Dependences<'p> {
     pub fn new(program: &'p Program, alias: Alias, proven: Proven) -> Dependences<'p> {
-        let andersen = alias == Alias::Andersen;
+        let (none, andersen) = (alias == Alias::None, alias == Alias::Andersen);
         Dependences {
             program,
             alias,
             proven,
             facts: RefCell::default(),
-            known_origins: RefCell::default(),
+            origins: none.then(|| Origins::of(program)).flatten(),
             points_to: andersen.then(|| PointsTo::of(program)).flatten(),
             leads_to: RefCell::default(),
+            leaves: RefCell::default(),
             unnamed_loads: Cell::new(0),
             assembly: Cell::new(0),
         }
@@ -149,12 +152,17 @@ impl<'p> Dependences<'p> {
     /// What the walk so far could not follow, in words.
     pub fn gaps(&self) -> Vec<String> {
         let mut gaps = Vec::new();
-        if self.alias == Alias::Andersen && self.points_to.is_none() {
-            gaps.push(
-                "the points-to analysis of this program exceeds its budget; stores were \
-                 matched by field instead"
-                    .to_owned(),
-            );
+        let gave_up = match self.alias {
+            Alias::None => self.origins.is_none(),
+            Alias::Field => false,
+            Alias::Andersen => self.points_to.is_none(),
+        };
+        if gave_up {
+            gaps.push(format!(
+                "the pointer analysis for alias {} exceeds its budget on this program; stores \
+                 were matched by field instead",
+                self.alias
+            ));
         }
         if self.unnamed_loads.get() > 0 {
             gaps.push(format!(

@@ -144,6 +144,45 @@ static CALLBACKS: [Callback; 31] = [
     callback("_pthread_cleanup_push", 1, &[(0, 2)], Runs::Caller, TAKES),
 ];
 
+/// Templates of the C++ library that run a callable with arguments. What they do
+/// inside is in the bitcode, but shared by all callables of one type; a function
+/// that is named in the call is therefore taken from there. The arguments are
+/// references to the values. By the position of the callable.
+static LAUNCHES: [Callback; 2] = [
+    Callback {
+        rest: Some((0, 2)),
+        ..callback("launch", 1, &[], Runs::Thread, "")
+    },
+    Callback {
+        rest: Some((0, 3)),
+        ..callback("launch", 2, &[], Runs::Thread, "")
+    },
+];
+static CALLS_ONCE: Callback = Callback {
+    rest: Some((0, 2)),
+    ..callback("std::call_once", 1, &[], Runs::Caller, "")
+};
+
+/// How a template of the C++ library runs the callable at a position, if it does.
+pub(crate) fn launch(function: &str, position: usize) -> Option<&'static Callback> {
+    let starts = [
+        "_ZNSt6threadC1I",
+        "_ZNSt6threadC2I",
+        "_ZNSt7jthreadC1I",
+        "_ZNSt7jthreadC2I",
+        "_ZSt5asyncI",
+    ];
+    if starts.iter().any(|name| function.starts_with(name)) {
+        return LAUNCHES.get(position.checked_sub(1)?);
+    }
+    (function.starts_with("_ZSt9call_onceI") && position == 1).then_some(&CALLS_ONCE)
+}
+
+/// Whether a routine gets references where it takes values.
+pub(crate) fn by_reference(callback: &Callback) -> bool {
+    callback.name == "launch" || callback.name == CALLS_ONCE.name
+}
+
 /// Setting a value for a key is what hands it to the key's destructor.
 pub(crate) static SETS_KEY: Callback = callback("", 0, &[(0, 1)], Runs::Caller, TAKES);
 
@@ -165,6 +204,7 @@ pub(crate) const JUMPS: [&str; 4] = ["longjmp", "_longjmp", "siglongjmp", "__lon
 /// `operator new(unsigned long)`.
 pub(crate) const NEW: &str = "_Znwm";
 pub(crate) const THROW: &str = "__cxa_throw";
+pub(crate) const RETHROW: &str = "__cxa_rethrow";
 pub(crate) const BEGIN_CATCH: &str = "__cxa_begin_catch";
 
 /// Whether a library function stores where its operand points. Those that only

@@ -6,22 +6,26 @@
 //! or a pointer that is kept in a global or a field. Two accesses of one field
 //! are of one derivation if their pointers share such an origin.
 //!
+//! That is inclusion without memory, so the solver of `andersen` does it, for
+//! all pointers at once: one by one it took minutes where callers are many.
+//!
 //! Deliberately absent: what lies in memory. A pointer that was read back from
 //! an array or through another pointer has no origin and shares none; the
 //! points-to analysis (`points_to`) is for that.
 
-use crate::dependences::Dependences;
+use crate::andersen::{Node, NoMemory, Solver};
 use crate::library::NEW;
-use crate::places::Root;
+use crate::places::{Resolver, Root};
+use crate::points_to::Nodes;
 use crate::program::*;
-use std::collections::HashSet;
-use std::rc::Rc;
+use std::cell::RefCell;
+use std::collections::HashMap;
 
-/// Steps after which a trace gives up and keeps what it has.
-const MAX_STEPS: usize = 20_000;
+/// Moves of origins after which the analysis gives up.
+const BUDGET: u64 = 1_000_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Origin {
+enum Origin {
     Slot(InstructionRef),
     Global(GlobalId),
     /// The object that a library call made, or gave.
@@ -32,161 +36,229 @@ pub(crate) enum Origin {
     ThroughField(FieldId),
 }
 
-pub(crate) type Origins = HashSet<Origin>;
+/// The origins of every pointer of a program.
+#[derive(Debug)]
+pub(crate) struct Origins {
+    solver: Solver,
+    nodes: Nodes,
+    globals: HashMap<GlobalId, Node>,
+    shared: RefCell<HashMap<(Node, Node), bool>>,
+}
 
-impl Dependences<'_> {
+impl Origins {
+    /// `None` if the program is too much for the budget.
+    pub fn of(program: &Program) -> Option<Origins> {
+        let (nodes, count) = Nodes::of_program(program);
+        let mut solver = Solver::default();
+        solver.add_nodes(count);
+        let mut builder = Builder {
+            program,
+            solver,
+            nodes,
+            ids: HashMap::new(),
+            contents: HashMap::new(),
+            globals: HashMap::new(),
+        };
+        builder.add_functions();
+        let solved = builder.solver.solve(&mut NoMemory, BUDGET);
+        solved.then(|| Origins {
+            solver: builder.solver,
+            nodes: builder.nodes,
+            globals: builder.globals,
+            shared: RefCell::default(),
+        })
+    }
+
     /// Whether two pointers may come from one origin.
-    pub(crate) fn share_origin(
-        &self,
-        one: (FunctionId, Operand),
-        other: (FunctionId, Operand),
-    ) -> bool {
-        let (one, other) = (self.origins(one), self.origins(other));
-        let (few, many) = if one.len() < other.len() {
-            (one, other)
-        } else {
-            (other, one)
+    pub fn share(&self, one: (FunctionId, Operand), other: (FunctionId, Operand)) -> bool {
+        // A global that is never passed on has no node, and one origin.
+        if let (Operand::Global(one), Operand::Global(other)) = (one.1, other.1) {
+            return one == other;
+        }
+        let (Some(one), Some(other)) = (self.node(one), self.node(other)) else {
+            return false;
         };
-        few.iter().any(|origin| many.contains(origin))
+        let key = (one.min(other), one.max(other));
+        let mut known = self.shared.borrow_mut();
+        *known.entry(key).or_insert_with(|| {
+            let (one, other) = (self.solver.set(one), self.solver.set(other));
+            let (few, many) = if one.len() < other.len() {
+                (one, other)
+            } else {
+                (other, one)
+            };
+            few.iter().any(|origin| many.binary_search(origin).is_ok())
+        })
     }
 
-    pub(crate) fn origins(&self, pointer: (FunctionId, Operand)) -> Rc<Origins> {
-        if let Some(known) = self.known_origins.borrow().get(&pointer) {
-            return Rc::clone(known);
-        }
-        let mut found = Origins::new();
-        let mut seen = HashSet::from([pointer]);
-        let mut work = vec![pointer];
-        while let Some((holder, operand)) = work.pop() {
-            let mut next = Vec::new();
-            self.origin_step(holder, operand, &mut found, &mut next);
-            work.extend(next.into_iter().filter(|step| seen.insert(*step)));
-            if seen.len() > MAX_STEPS {
-                break;
-            }
-        }
-        let found = Rc::new(found);
-        let mut known = self.known_origins.borrow_mut();
-        known.insert(pointer, Rc::clone(&found));
-        found
+    fn node(&self, (holder, operand): (FunctionId, Operand)) -> Option<Node> {
+        let node = match operand {
+            Operand::Global(id) => self.globals.get(&id).copied(),
+            _ => self.nodes.of(holder, operand),
+        };
+        node.map(|node| self.solver.find(node))
+    }
+}
+
+struct Builder<'p> {
+    program: &'p Program,
+    solver: Solver,
+    nodes: Nodes,
+    ids: HashMap<Origin, u32>,
+    /// For each slot that is written, the node of what lies in it.
+    contents: HashMap<InstructionRef, Node>,
+    globals: HashMap<GlobalId, Node>,
+}
+
+impl Builder<'_> {
+    fn begin(&mut self, node: Node, origin: Origin) {
+        let next = self.ids.len() as u32;
+        let id = *self.ids.entry(origin).or_insert(next);
+        self.solver.add_location(node, id);
     }
 
-    /// One step back: names go to `found`, other pointers to `next`.
-    fn origin_step(
-        &self,
-        holder: FunctionId,
-        operand: Operand,
-        found: &mut Origins,
-        next: &mut Vec<(FunctionId, Operand)>,
-    ) {
-        let function = &self.program.functions[holder as usize];
-        let id = match operand {
+    fn node(&mut self, holder: FunctionId, operand: Operand) -> Option<Node> {
+        match operand {
             Operand::Global(id) => {
-                found.insert(Origin::Global(id));
-                return;
-            }
-            Operand::Parameter(number) => {
-                let mut called = false;
-                for site in self.callers(holder) {
-                    called = true;
-                    let caller = self.program.function(site.at);
-                    let new = self.program.calls.declared(NEW);
-                    let passed = site.values_for(caller, new, number).into_iter();
-                    next.extend(passed.map(|value| (site.at.function, value)));
+                if let Some(known) = self.globals.get(&id) {
+                    return Some(*known);
                 }
-                if !called {
-                    found.insert(Origin::Parameter(holder, number));
-                }
-                return;
+                let node = self.solver.add_node();
+                self.globals.insert(id, node);
+                self.begin(node, Origin::Global(id));
+                Some(node)
             }
-            Operand::Instruction(id) => id,
-            Operand::Function(_) | Operand::Constant => return,
-        };
-        let at = InstructionRef {
+            _ => self.nodes.of(holder, operand),
+        }
+    }
+
+    fn copy(&mut self, holder: FunctionId, from: Operand, to: Node) {
+        if let Some(from) = self.node(holder, from) {
+            self.solver.add_copy(from, to);
+        }
+    }
+
+    fn contents(&mut self, slot: InstructionRef) -> Node {
+        let solver = &mut self.solver;
+        *self.contents.entry(slot).or_insert_with(|| solver.add_node())
+    }
+
+    fn add_functions(&mut self) {
+        let program = self.program;
+        for id in 0..program.functions.len() as FunctionId {
+            let function = &program.functions[id as usize];
+            if !function.is_defined() {
+                continue;
+            }
+            let resolver = program.stores.resolver(&program.functions, id);
+            for instruction in 0..function.instructions.len() as InstructionId {
+                self.add_instruction(&resolver, id, instruction);
+            }
+            let result = self.nodes.result(id);
+            for value in returned_values(function) {
+                self.copy(id, value, result);
+            }
+            self.add_callers(id, function.parameter_count);
+        }
+    }
+
+    fn add_instruction(&mut self, resolver: &Resolver<'_>, holder: FunctionId, id: InstructionId) {
+        let function = resolver.function;
+        let at = |instruction| InstructionRef {
             function: holder,
-            instruction: id,
+            instruction,
         };
         let operands = function.operands(id);
-        let mut go_on = |from: &[Operand]| next.extend(from.iter().map(|o| (holder, *o)));
-        match function.op(id) {
+        let own = self.nodes.instruction(holder, id);
+        let from = match function.op(id) {
             Op::Alloca { .. } => {
-                found.insert(Origin::Slot(at));
+                self.begin(own, Origin::Slot(at(id)));
+                &[]
             }
-            Op::Cast | Op::Pointer(_) => go_on(&operands[..operands.len().min(1)]),
-            Op::Phi => go_on(operands),
-            Op::Select => go_on(operands.get(1..).unwrap_or_default()),
+            Op::Cast | Op::Pointer(_) => &operands[..operands.len().min(1)],
+            Op::Phi => operands,
+            Op::Select => operands.get(1..).unwrap_or_default(),
             // Integers that were pointers, members of pairs in registers.
-            Op::Other if operands.len() == 1 => go_on(operands),
+            Op::Other if operands.len() == 1 => operands,
             Op::Load { field, .. } | Op::Update { field, .. } => {
-                self.held_origins(at, field, found, next);
+                let place = resolver.place(function.operand(id, 0), field);
+                match (place.field, place.root) {
+                    (Some(field), _) => self.begin(own, Origin::ThroughField(field)),
+                    (None, Root::Global(id)) => self.begin(own, Origin::ThroughGlobal(id)),
+                    (None, Root::Slot(slot)) => {
+                        let contents = self.contents(at(slot));
+                        self.solver.add_copy(contents, own);
+                    }
+                    _ => {}
+                }
+                &[]
+            }
+            Op::Store { .. } => {
+                let place = resolver.place(function.operand(id, 1), None);
+                if let (None, Root::Slot(slot)) = (place.field, place.root) {
+                    let contents = self.contents(at(slot));
+                    self.copy(holder, function.operand(id, 0), contents);
+                }
+                &[]
             }
             Op::Call(_) => {
-                let targets = self.targets(at);
-                let bodies = targets.iter().map(|id| &self.program.functions[*id as usize]);
-                let mut has_body = false;
-                for (target, body) in targets.iter().zip(bodies) {
-                    has_body |= body.is_defined();
-                    next.extend(returned_values(body).map(|value| (*target, value)));
-                }
-                if !has_body {
-                    found.insert(Origin::Made(at));
-                }
+                self.add_call(resolver, at(id), own);
+                &[]
             }
-            _ => {}
-        }
+            _ => &[],
+        };
+        from.iter().for_each(|value| self.copy(holder, *value, own));
     }
 
-    /// The origins of a pointer that was kept in memory.
-    fn held_origins(
-        &self,
-        load: InstructionRef,
-        field: Option<FieldId>,
-        found: &mut Origins,
-        next: &mut Vec<(FunctionId, Operand)>,
-    ) {
-        let holder = self.place(load, 0, field);
-        match (holder.field, holder.root) {
-            (Some(field), _) => {
-                found.insert(Origin::ThroughField(field));
-            }
-            (None, Root::Global(id)) => {
-                found.insert(Origin::ThroughGlobal(id));
-            }
-            (None, Root::Slot(slot)) => {
-                let facts = self.facts(load.function);
-                let function = self.program.function(load);
-                for write in facts.slots.of_slot(slot) {
-                    match (write.argument, function.op(write.at)) {
-                        (None, Op::Store { .. }) => {
-                            next.push((load.function, function.operand(write.at, 0)));
-                        }
-                        (Some(number), _) => {
-                            let call = InstructionRef {
-                                function: load.function,
-                                instruction: write.at,
-                            };
-                            self.given_origins(call, number, next);
-                        }
-                        _ => {}
+    /// A call's result, and what its bodies store into slots that it gets.
+    fn add_call(&mut self, resolver: &Resolver<'_>, call: InstructionRef, own: Node) {
+        let program = self.program;
+        let targets = program.calls.targets(call);
+        let is_defined = |id: &&FunctionId| program.functions[**id as usize].is_defined();
+        let mut has_body = false;
+        for target in targets.iter().filter(is_defined) {
+            has_body = true;
+            self.solver.add_copy(self.nodes.result(*target), own);
+        }
+        if !has_body {
+            self.begin(own, Origin::Made(call));
+            return;
+        }
+        for (operand, number) in resolver.function.operands(call.instruction).iter().zip(0..) {
+            let place = resolver.place(*operand, None);
+            let (None, Root::Slot(slot)) = (place.field, place.root) else {
+                continue;
+            };
+            for target in targets {
+                for write in program.stores.parameter_writes(*target, number) {
+                    let body = program.function(write.at);
+                    if let Op::Store { .. } = body.op(write.at.instruction) {
+                        let contents = self.contents(InstructionRef {
+                            function: call.function,
+                            instruction: slot,
+                        });
+                        self.copy(*target, body.operand(write.at.instruction, 0), contents);
                     }
                 }
             }
-            _ => {}
         }
     }
 
-    /// A call got the slot's address: the pointers that its body stores there.
-    fn given_origins(
-        &self,
-        call: InstructionRef,
-        number: u32,
-        next: &mut Vec<(FunctionId, Operand)>,
-    ) {
-        for target in self.targets(call) {
-            for write in self.program.stores.parameter_writes(*target, number) {
-                let body = self.program.function(write.at);
-                if let Op::Store { .. } = body.op(write.at.instruction) {
-                    next.push((*target, body.operand(write.at.instruction, 0)));
+    fn add_callers(&mut self, id: FunctionId, parameters: u32) {
+        let program = self.program;
+        let sites = program.calls.callers(id);
+        let new = program.calls.declared(NEW);
+        for number in 0..parameters {
+            let Some(own) = self.nodes.of(id, Operand::Parameter(number)) else {
+                continue;
+            };
+            if sites.is_empty() {
+                self.begin(own, Origin::Parameter(id, number));
+            }
+            for site in sites {
+                let caller = program.function(site.at);
+                for value in site.values_for(caller, new, number) {
+                    self.copy(site.at.function, value, own);
                 }
             }
         }

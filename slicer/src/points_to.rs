@@ -79,6 +79,27 @@ impl PointsTo {
         found
     }
 
+    /// What an instruction writes beside where its pointer points: a copy or fill
+    /// also covers the fields of the record that it copies.
+    fn covered(&self, program: &Program, op: Op, locations: Vec<Location>) -> Vec<Location> {
+        let (Op::Copy { record } | Op::Fill { record }) = op else {
+            return locations;
+        };
+        let mut all = locations.clone();
+        for location in locations {
+            let object = self.objects.all[location as usize].0;
+            let within = self.objects.of_object.get(&object).into_iter().flatten();
+            all.extend(within.filter(|l| {
+                let field = self.objects.all[**l as usize].1;
+                let of = field.map(|f| program.symbols.fields[f as usize].record);
+                record.is_none() || of == record
+            }));
+        }
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
     fn locations(
         &self,
         holder: FunctionId,
@@ -103,13 +124,28 @@ impl PointsTo {
 
 /// Where the nodes of each function begin: instructions, parameters, result.
 #[derive(Debug)]
-struct Nodes {
+pub(crate) struct Nodes {
     first: Vec<Node>,
     instructions: Vec<u32>,
 }
 
 impl Nodes {
-    fn of(&self, holder: FunctionId, operand: Operand) -> Option<Node> {
+    /// The numbering, and how many nodes it has.
+    pub fn of_program(program: &Program) -> (Nodes, usize) {
+        let mut nodes = Nodes {
+            first: Vec::new(),
+            instructions: Vec::new(),
+        };
+        let mut count = 0;
+        for function in &program.functions {
+            nodes.first.push(count);
+            nodes.instructions.push(function.instructions.len() as u32);
+            count += function.instructions.len() as u32 + 1 + function.parameter_count;
+        }
+        (nodes, count as usize)
+    }
+
+    pub fn of(&self, holder: FunctionId, operand: Operand) -> Option<Node> {
         let holder = holder as usize;
         match operand {
             Operand::Instruction(id) => Some(self.first[holder] + id),
@@ -120,7 +156,11 @@ impl Nodes {
         }
     }
 
-    fn result(&self, function: FunctionId) -> Node {
+    pub fn instruction(&self, holder: FunctionId, id: InstructionId) -> Node {
+        self.first[holder as usize] + id
+    }
+
+    pub fn result(&self, function: FunctionId) -> Node {
         self.first[function as usize] + self.instructions[function as usize]
     }
 }
@@ -311,18 +351,9 @@ struct Builder<'p> {
 
 impl<'p> Builder<'p> {
     fn new(program: &'p Program) -> Builder<'p> {
-        let mut nodes = Nodes {
-            first: Vec::new(),
-            instructions: Vec::new(),
-        };
-        let mut count = 0;
-        for function in &program.functions {
-            nodes.first.push(count);
-            nodes.instructions.push(function.instructions.len() as u32);
-            count += function.instructions.len() as u32 + 1 + function.parameter_count;
-        }
+        let (nodes, count) = Nodes::of_program(program);
         let mut solver = Solver::default();
-        solver.add_nodes(count as usize);
+        solver.add_nodes(count);
         let mut memory = Heap::default();
         let fields = program.symbols.fields.iter().zip(0..);
         let leading = fields.filter(|(field, _)| field.offset == 0);
@@ -395,7 +426,7 @@ impl<'p> Builder<'p> {
             function: holder,
             instruction: id,
         };
-        let own = self.nodes.first[holder as usize] + id;
+        let own = self.nodes.instruction(holder, id);
         let is_plain = |operand: Operand| match operand {
             Operand::Instruction(slot) => plain.contains(&slot),
             _ => false,
@@ -559,7 +590,9 @@ impl<'p> Builder<'p> {
             for instruction in 0..function.instructions.len() as InstructionId {
                 let written = pointers_written(self.program, function, instruction);
                 for (pointer, field) in written.into_iter().filter(|(p, _)| !is_plain(p)) {
-                    for location in result.locations(holder, pointer, field) {
+                    let locations = result.locations(holder, pointer, field);
+                    let op = function.op(instruction);
+                    for location in result.covered(self.program, op, locations) {
                         writers.entry(location).or_default().push(InstructionRef {
                             function: holder,
                             instruction,

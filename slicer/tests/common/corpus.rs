@@ -7,7 +7,7 @@
 //! marks the callers' lines, innermost first. `// ALIAS MODE…` says with which
 //! alias modes the claims hold, where it is not all of them.
 
-use crate::common::{compile, load, no_source, programs_folder};
+use super::common::{compile, load, no_source, programs_folder};
 use sketch_model::{Slice, StatementId};
 use slicer::{Alias, Criterion, Program, slice_from};
 use std::path::{Path, PathBuf};
