@@ -18,6 +18,10 @@ pub struct Arguments {
     /// The build store that `failsketch register` fills.
     #[arg(long)]
     store: Option<PathBuf>,
+    /// Which stores a load through a pointer may see in slices; see `failsketch
+    /// slice --help`.
+    #[arg(long, value_name = "none|field|andersen", default_value_t = slicer::Alias::default())]
+    alias: slicer::Alias,
 }
 
 pub fn run(arguments: Arguments) -> Result<()> {
@@ -39,6 +43,7 @@ pub fn run(arguments: Arguments) -> Result<()> {
         data,
         store,
         listen: arguments.listen,
+        alias: arguments.alias,
     };
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)

@@ -1,17 +1,28 @@
 //! `failsketch slice`: the static half of a diagnosis, for people.
+//!
+//! Reads a registered build, slices it from a line and hands the slice to one of
+//! the writers: `text` for reading, JSON for tools, `dot` for Graphviz. A line
+//! that several functions share (a template, an inline function) is sliced from
+//! all of them at once.
+
+mod dot;
+mod text;
 
 use anyhow::{Context, Result, bail};
 use build_store::{BuildStore, RegisteredBuild};
 use clap::ValueEnum;
 use sketch_model::{BuildId, Slice, SourceLocation};
-use slicer::{Loader, ModuleInput, Program, backward_slice};
-use std::collections::HashMap;
+use slicer::{Alias, Criterion, Loader, ModuleInput, Program, slice_from};
+use std::cell::RefCell;
+use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 
 use crate::timings::Timings;
 
 /// σ of the plan that `--timings` makes if none is given.
 const PLANNED: usize = 32;
+/// Lines and files that an error offers instead.
+const OFFERED: usize = 4;
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -24,8 +35,20 @@ pub struct Arguments {
     /// Only the nearest so many statements.
     #[arg(long)]
     sigma: Option<usize>,
+    /// Which stores a load through a pointer may see: those of the same named
+    /// location (none), of the same field of the same struct type (field), or
+    /// what a points-to analysis of the whole program allows (andersen).
+    #[arg(long, value_name = "none|field|andersen", default_value_t = Alias::default())]
+    alias: Alias,
+    /// Slice from the fact that the statement was reached, not from the values
+    /// that it uses: for aborts and failed assertions.
+    #[arg(long)]
+    reached: bool,
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
+    /// Lines of source to show before and after each statement.
+    #[arg(long, default_value_t = 1)]
+    context: u32,
     /// Print what each phase cost, as JSON, instead of the slice
     #[arg(long)]
     timings: bool,
@@ -41,6 +64,7 @@ pub struct Arguments {
 enum Format {
     Text,
     Json,
+    Dot,
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
@@ -54,29 +78,43 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         timings.ended("graph");
         program
     };
-    let mut slice = slice(&program, &arguments.at)?;
+    let mut slice = slice(arguments, &program)?;
     timings.ended("slice");
-    let statements = slice.entries.len();
+    let whole = slice.entries.len();
     if arguments.timings {
         let sigma = arguments.sigma.unwrap_or(PLANNED);
         slicer::plan(&slice, sigma.try_into().unwrap_or(u32::MAX), &[]);
         timings.ended("plan");
         let modules = build.manifest().modules.len();
-        let facts = [("statements", statements), ("modules", modules)];
+        let facts = [("statements", whole), ("modules", modules)];
         println!("{}", timings.report(&facts));
         return Ok(());
     }
     if let Some(sigma) = arguments.sigma {
         slice.entries.truncate(sigma);
     }
-    let mut sources = Sources::new(&build);
+    let sources = Sources {
+        build: &build,
+        lines: RefCell::default(),
+    };
     for entry in &mut slice.entries {
-        let statement = &mut entry.statement;
-        statement.text = sources.line(&statement.location).trim().to_owned();
+        let SourceLocation { file, line } = &entry.statement.location;
+        let text = sources.line(file, *line).unwrap_or_default();
+        entry.statement.text = text.trim().to_owned();
     }
     match arguments.format {
-        Format::Text => print!("{}", text(&slice)),
+        Format::Text => {
+            let heading = text::Heading {
+                at: &arguments.at,
+                program: &build.manifest().program,
+                alias: arguments.alias,
+                whole,
+            };
+            let line = |file: &str, line: u32| sources.line(file, line);
+            print!("{}", text::text(&slice, &heading, arguments.context, &line));
+        }
         Format::Json => println!("{}", serde_json::to_string_pretty(&slice)?),
+        Format::Dot => print!("{}", dot::dot(&slice)),
     }
     Ok(())
 }
@@ -99,30 +137,21 @@ fn from_bitcode(build: &RegisteredBuild, timings: &mut Timings) -> Result<Progra
     Ok(program)
 }
 
-/// The source files that were asked for, each read once.
+/// The source files of a build, each read once.
 struct Sources<'a> {
     build: &'a RegisteredBuild,
-    files: HashMap<String, Vec<String>>,
+    lines: RefCell<HashMap<String, Vec<String>>>,
 }
 
 impl Sources<'_> {
-    fn new(build: &RegisteredBuild) -> Sources<'_> {
-        Sources {
-            build,
-            files: HashMap::new(),
-        }
-    }
-
-    /// The text of a line; empty if the source is not at hand.
-    fn line(&mut self, location: &SourceLocation) -> &str {
-        if !self.files.contains_key(&location.file) {
-            let text = self.build.source(&location.file).unwrap_or_default();
-            let lines = text.lines().map(str::to_owned).collect();
-            self.files.insert(location.file.clone(), lines);
-        }
-        let lines = self.files.get(&location.file).map_or(&[][..], |l| l);
-        let index = (location.line as usize).checked_sub(1);
-        index.and_then(|at| lines.get(at)).map_or("", |line| line)
+    fn line(&self, file: &str, line: u32) -> Option<String> {
+        let mut known = self.lines.borrow_mut();
+        let lines = known.entry(file.to_owned()).or_insert_with(|| {
+            let text = self.build.source(file).unwrap_or_default();
+            text.lines().map(str::to_owned).collect()
+        });
+        let index = usize::try_from(line).ok()?.checked_sub(1)?;
+        lines.get(index).cloned()
     }
 }
 
@@ -143,43 +172,53 @@ fn find(store: &BuildStore, beginning: &str) -> Result<RegisteredBuild> {
     }
 }
 
-fn slice(program: &Program, at: &str) -> Result<Slice> {
+fn slice(arguments: &Arguments, program: &Program) -> Result<Slice> {
+    let at = &arguments.at;
     let (file, line) = at
         .rsplit_once(':')
         .and_then(|(file, line)| Some((file, line.parse::<u32>().ok()?)))
         .with_context(|| format!("{at} is not FILE:LINE"))?;
-    let statement = program.statement_at(None, file, line).with_context(|| {
-        format!("there is no statement at {at}: no code was made for that line, or the program has no such file")
-    })?;
+    let Some(first) = program.statement_at(None, file, line) else {
+        bail!("{}", no_statement(program, file, line));
+    };
+    let location = &program.statements()[first.0 as usize].location;
+    let on_line = program.statements().iter();
+    let criteria: Vec<Criterion> = on_line
+        .filter(|info| info.location == *location)
+        .map(|info| Criterion {
+            reached: arguments.reached,
+            ..Criterion::at(info.id, &[])
+        })
+        .collect();
     // Lines are looked up for what is printed only.
-    Ok(backward_slice(program, statement, &[], &|_| None))
+    Ok(slice_from(program, &criteria, arguments.alias, &|_| None))
 }
 
-/// One statement a row: distance, place, thread roles, text, and why it is here.
-fn text(slice: &Slice) -> String {
-    let mut out = String::new();
-    for entry in &slice.entries {
-        let statement = &entry.statement;
-        let why = match &entry.why {
-            None => "the failing statement".to_owned(),
-            Some(why) => {
-                let parent = slice
-                    .entry(why.parent)
-                    .map_or_else(String::new, |p| p.statement.location.to_string());
-                format!("{} {parent}", why.kind)
-            }
+/// Why there is nothing to slice from, and what there is nearby.
+fn no_statement(program: &Program, file: &str, line: u32) -> String {
+    let name = file.rsplit('/').next().unwrap_or(file);
+    let statements = program.statements().iter();
+    let here: BTreeSet<(u32, u32)> = statements
+        .clone()
+        .filter(|info| info.location.file_name() == name)
+        .map(|info| (info.location.line.abs_diff(line), info.location.line))
+        .collect();
+    if here.is_empty() {
+        let files: BTreeSet<&str> = statements.map(|info| info.location.file_name()).collect();
+        let shown: Vec<&str> = files.iter().copied().take(OFFERED).collect();
+        let more = files.len().saturating_sub(OFFERED);
+        let more = match more {
+            0 => String::new(),
+            more => format!(" and {more} more"),
         };
-        out.push_str(&format!(
-            "{:>4}  {:<22} {:<16} {:<50} {why} [{}]\n",
-            entry.distance,
-            statement.location.to_string(),
-            statement.function,
-            statement.text,
-            entry.roles.join(", "),
-        ));
+        let shown = shown.join(", ");
+        return format!("the build has no code from a file {file}; it has {shown}{more}");
     }
-    for gap in &slice.gaps {
-        out.push_str(&format!("note: {gap}\n"));
-    }
-    out
+    let mut nearest: Vec<u32> = here.iter().take(OFFERED).map(|(_, line)| *line).collect();
+    nearest.sort_unstable();
+    let nearest: Vec<String> = nearest.iter().map(u32::to_string).collect();
+    format!(
+        "line {line} of {file} has no code; the nearest lines that have some are {}",
+        nearest.join(", ")
+    )
 }

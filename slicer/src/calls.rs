@@ -10,7 +10,7 @@
 
 use crate::bytes::{Reader, Stored, Writer, stored_struct};
 use crate::index::StoreIndex;
-use crate::library::{Callback, KEY_CREATORS, KEY_SETTERS, Routine, Runs, SETS_KEY, callbacks};
+use crate::library::{Callback, KEY_CREATORS, KEY_SETTERS, Routine, Runs, SETS_KEY, by_reference, callbacks, launch};
 use crate::pointers::Pointers;
 use crate::program::*;
 use crate::roles::{Entry, roles};
@@ -36,6 +36,36 @@ impl CallSite {
 
     pub fn starts_thread(&self) -> bool {
         self.callback.is_some_and(Callback::starts_thread)
+    }
+
+    /// The values that may become a parameter of the function, in its caller.
+    /// The state of a `std::thread` goes into the library inside a smart pointer;
+    /// what arrives is the object that the constructor made. A task of OpenMP gets
+    /// what the call that registers it returns.
+    pub fn values_for(&self, caller: &Function, new: Option<FunctionId>, parameter: u32) -> Vec<Operand> {
+        let state = self.callback.is_some_and(|c| c.routine == Routine::ThreadState);
+        if state && parameter == 0 {
+            let ids = 0..caller.instructions.len() as InstructionId;
+            let made = ids.filter(|id| match caller.op(*id) {
+                Op::Call(Callee::Direct(callee)) => Some(callee) == new,
+                _ => false,
+            });
+            return made.map(Operand::Instruction).collect();
+        }
+        if self.callback.is_some_and(|c| c.routine == Routine::Operand(5)) && parameter == 1 {
+            return vec![Operand::Instruction(self.at.instruction)];
+        }
+        let position = self.operand_for(parameter);
+        let value = |p: u32| caller.operand(self.at.instruction, p as usize);
+        let mut values: Vec<Operand> = position.map(value).into_iter().collect();
+        if self.callback.is_some_and(by_reference) {
+            let ids = 0..caller.instructions.len() as InstructionId;
+            let held = ids.filter(|id| matches!(caller.op(*id), Op::Store { .. }));
+            let held = held.filter(|id| values.contains(&caller.operand(*id, 1)));
+            let held: Vec<Operand> = held.map(|id| caller.operand(id, 0)).collect();
+            values.extend(held);
+        }
+        values
     }
 }
 
@@ -87,6 +117,7 @@ impl CallGraph {
         }
         builder.add_direct_calls();
         builder.add_pointer_calls();
+        builder.add_launches();
         builder.add_destructors();
         builder.graph.roles = roles(functions, &builder.graph, &builder.entries);
         (builder.graph, builder.gaps)
@@ -118,6 +149,11 @@ impl CallGraph {
         let ids = names.iter().filter_map(|name| self.declared.get(*name));
         let sites = ids.flat_map(|id| self.callers(*id));
         sites.map(|site| site.at).collect()
+    }
+
+    /// A function without a body, by its name.
+    pub fn declared(&self, name: &str) -> Option<FunctionId> {
+        self.declared.get(name).copied()
     }
 
     /// Start routines ("main" among them) of threads that can run a function.
@@ -294,6 +330,39 @@ impl Builder<'_> {
             }
         }
         found
+    }
+
+    /// Functions that are named where `std::thread` and its like are used are
+    /// run from there, not from wherever the library's templates call them.
+    fn add_launches(&mut self) {
+        let functions = self.pointers.functions;
+        let mut found = Vec::new();
+        for (target, sites) in self.graph.callers.iter().enumerate() {
+            let name = &functions[target].name;
+            for site in sites.iter().filter(|_| functions[target].is_defined()) {
+                let caller = &functions[site.at.function as usize];
+                let operands = caller.operands(site.at.instruction).iter().enumerate();
+                let named = operands.filter_map(|(position, operand)| match operand {
+                    Operand::Function(id) => Some((*id, launch(name, position)?)),
+                    _ => None,
+                });
+                found.extend(named.map(|(id, callback)| (site.at, id, callback)));
+            }
+        }
+        let launched: BTreeSet<FunctionId> = found.iter().map(|(_, id, _)| *id).collect();
+        for id in launched {
+            let inside = |at: InstructionRef| functions[at.function as usize].plumbing;
+            let sites = &mut self.graph.callers[id as usize];
+            for site in sites.iter().filter(|site| inside(site.at)) {
+                if let Some(targets) = self.graph.targets.get_mut(&site.at) {
+                    targets.retain(|target| *target != id);
+                }
+            }
+            sites.retain(|site| !inside(site.at));
+        }
+        for (at, id, callback) in found {
+            self.add_call(at, id, Some(callback));
+        }
     }
 
     /// A key's destructor gets the values that are set for the key.

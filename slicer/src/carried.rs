@@ -111,8 +111,7 @@ impl Dependences<'_> {
         let mut work = vec![goal];
         while let Some(id) = work.pop() {
             if !std::mem::replace(&mut leads[id as usize], true) {
-                let sites = self.program.calls.callers(id).iter();
-                let calls = sites.filter(|site| site.callback.is_none());
+                let calls = self.callers(id).filter(|site| site.callback.is_none());
                 work.extend(calls.map(|site| site.at.function));
             }
         }
@@ -122,36 +121,83 @@ impl Dependences<'_> {
         leads
     }
 
+    /// For each function, whether a throw may leave it: handlers on the way that
+    /// take the type end it, unless they throw again.
+    fn leaves(&self, throw: InstructionRef) -> Rc<Vec<bool>> {
+        if let Some(known) = self.leaves.borrow().get(&throw) {
+            return Rc::clone(known);
+        }
+        let mut leaves = vec![false; self.program.functions.len()];
+        let mut work = vec![throw];
+        while let Some(at) = work.pop() {
+            if self.is_handled(throw, at)
+                || std::mem::replace(&mut leaves[at.function as usize], true)
+            {
+                continue;
+            }
+            let calls = self.callers(at.function);
+            work.extend(calls.filter(|s| s.callback.is_none()).map(|s| s.at));
+        }
+        let leaves = Rc::new(leaves);
+        let mut known = self.leaves.borrow_mut();
+        known.insert(throw, Rc::clone(&leaves));
+        leaves
+    }
+
+    /// Whether what is thrown through a call certainly ends in a handler there.
+    fn is_handled(&self, throw: InstructionRef, call: InstructionRef) -> bool {
+        let thrown = self.program.function(throw).operand(throw.instruction, 1);
+        let caught = self.caught_at(call);
+        let takes = |clause: &Operand| match (self.class_of(thrown), self.class_of(*clause)) {
+            (Some(thrown), Some(wanted)) => self.program.symbols.classes.is_a(thrown, wanted),
+            (_, None) => *clause == Operand::Constant,
+            _ => false,
+        };
+        let rethrows = self.program.calls.library_calls(&[RETHROW]);
+        let throws_again = rethrows.iter().any(|at| at.function == call.function);
+        !throws_again && caught.iter().any(takes)
+    }
+
+    /// The types that are caught where a call unwinds to.
+    fn caught_at(&self, call: InstructionRef) -> &[Operand] {
+        let function = self.program.function(call);
+        let block = function.instructions[call.instruction as usize].block;
+        let Some(pad) = function.blocks[block as usize].unwind else {
+            return &[];
+        };
+        let pad = &function.blocks[pad as usize];
+        let mut pads = (pad.first..pad.end).filter(|id| function.op(*id) == Op::LandingPad);
+        pads.next().map_or(&[][..], |id| function.operands(id))
+    }
+
+    fn class_of(&self, operand: Operand) -> Option<&str> {
+        match operand {
+            Operand::Global(id) => self.program.symbols.globals[id as usize].strip_prefix("_ZTI"),
+            _ => None,
+        }
+    }
+
     /// The throws that may leave a call by its unwind edge, by what is caught there.
     pub(crate) fn thrown_through(&self, invoke: InstructionRef) -> Vec<InstructionRef> {
         let throws = self.program.calls.library_calls(&[THROW]);
         let function = self.program.function(invoke);
         let block = function.instructions[invoke.instruction as usize].block;
-        let Some(pad) = function.blocks[block as usize].unwind else {
+        if throws.is_empty() || function.blocks[block as usize].unwind.is_none() {
             return Vec::new();
-        };
-        if throws.is_empty() {
-            return throws;
         }
-        let pad = &function.blocks[pad as usize];
-        let mut pads = (pad.first..pad.end).filter(|id| function.op(*id) == Op::LandingPad);
-        let caught = pads.next().map_or(&[][..], |id| function.operands(id));
-        let targets = self.program.calls.targets(invoke);
+        let caught = self.caught_at(invoke);
+        let targets = self.targets(invoke);
         let arrives = |at: &InstructionRef| {
-            let leads = self.leads_to(at.function);
-            let made = *at == invoke || targets.iter().any(|id| leads[*id as usize]);
+            let leaves = self.leaves(*at);
+            let made = *at == invoke || targets.iter().any(|id| leaves[*id as usize]);
             made && self.is_caught(*at, caught)
         };
         throws.into_iter().filter(arrives).collect()
     }
 
     fn is_caught(&self, throw: InstructionRef, caught: &[Operand]) -> bool {
-        let class_of = |operand: Operand| match operand {
-            Operand::Global(id) => self.program.symbols.globals[id as usize].strip_prefix("_ZTI"),
-            _ => None,
-        };
-        let thrown = class_of(self.program.function(throw).operand(throw.instruction, 1));
-        let fits = |clause: &Operand| match (thrown, class_of(*clause)) {
+        let thrown = self.class_of(self.program.function(throw).operand(throw.instruction, 1));
+        let fits = |clause: &Operand| match (thrown, self.class_of(*clause)) {
             (Some(thrown), Some(wanted)) => self.program.symbols.classes.is_a(thrown, wanted),
             _ => true,
         };
@@ -195,7 +241,7 @@ impl Dependences<'_> {
                 function: id,
                 instruction,
             };
-            let targets = self.program.calls.targets(at);
+            let targets = self.targets(at);
             let leads = |jump: &InstructionRef| {
                 let leads = self.leads_to(jump.function);
                 *jump == at || targets.iter().any(|id| leads[*id as usize])

@@ -15,7 +15,7 @@ impl Dependences<'_> {
     /// What callers pass beyond the parameters that have names.
     pub(crate) fn variable_arguments(&self, id: FunctionId, edges: &mut Edges) {
         let first = self.program.functions[id as usize].parameter_count;
-        for site in self.program.calls.callers(id) {
+        for site in self.callers(id) {
             let caller = self.program.function(site.at);
             let is_pointer = caller.op(site.at.instruction) == Op::Call(Callee::Indirect);
             let count = caller.operands(site.at.instruction).len() - usize::from(is_pointer);
@@ -56,26 +56,27 @@ impl Dependences<'_> {
         let place = self.place(call, number as usize, None);
         match (place.root, place.field) {
             (Root::Slot(_), _) => self.slot_contents(call, place, true, edges),
-            (Root::Parameter(_), _) | (_, Some(_)) => self.contents(call, place, edges),
+            (Root::Parameter(_), _) | (_, Some(_)) => self.contents(call, number as usize, place, edges),
             _ => {}
         }
     }
 
     /// Whoever calls a function hands over what its parameter points to.
     pub(crate) fn handed_by_callers(&self, id: FunctionId, number: u32, edges: &mut Edges) -> bool {
-        let sites = self.program.calls.callers(id);
-        for site in sites {
+        let mut found = false;
+        for site in self.callers(id) {
+            found = true;
             let kind = self.entry_kind(id, site, DependenceKind::Argument);
             if let Some(operand) = site.operand_for(number) {
                 edges.push(edge(site.at, Aspect::Handed(operand), kind));
             }
         }
-        !sites.is_empty()
+        found
     }
 
     pub(crate) fn all_arguments(&self, call: InstructionRef, edges: &mut Edges) {
         let count = self.program.function(call).operands(call.instruction).len();
-        let targets = self.program.calls.targets(call);
+        let targets = self.targets(call);
         let has_body = |id: &FunctionId| self.program.functions[*id as usize].is_defined();
         let visible = targets.iter().any(has_body);
         for number in 0..count as u32 {
@@ -108,7 +109,7 @@ impl Dependences<'_> {
                 Routine::FirstField(position, record) => {
                     let mut place = self.place(at, position, None);
                     place.field = self.program.symbols.first_field(record);
-                    self.contents(at, place, edges);
+                    self.contents(at, position, place, edges);
                 }
                 Routine::ThreadState => {}
             }
@@ -121,7 +122,7 @@ impl Dependences<'_> {
         }
         let before = edges.len();
         self.returns(call, edges);
-        let targets = self.program.calls.targets(call);
+        let targets = self.targets(call);
         let has_body = |id: &FunctionId| self.program.functions[*id as usize].is_defined();
         if edges.len() == before && !targets.iter().any(has_body) {
             self.all_arguments(call, edges);
@@ -131,7 +132,7 @@ impl Dependences<'_> {
     /// The values that the callees return. The `ret` itself and the load of
     /// clang's return slot stand on the closing brace: they are skipped.
     pub(crate) fn returns(&self, call: InstructionRef, edges: &mut Edges) {
-        for target in self.program.calls.targets(call) {
+        for target in self.targets(call) {
             self.returned_by(*target, edges);
         }
     }

@@ -9,10 +9,14 @@
 //! Facts about a function (control dependence, slot writes) are worked out when
 //! a slice first enters it and kept for the slice.
 
+use crate::alias::Alias;
 use crate::calls::CallSite;
 use crate::carried::Resume;
 use crate::control::ControlDependence;
+use crate::criteria::Proven;
+use crate::origins::Origins;
 use crate::places::Place;
+use crate::points_to::PointsTo;
 use crate::program::*;
 use crate::reaching::SlotWrites;
 use crate::walk::Dependence;
@@ -54,8 +58,16 @@ pub(crate) struct Facts {
 
 pub(crate) struct Dependences<'p> {
     pub(crate) program: &'p Program,
+    pub(crate) alias: Alias,
+    /// What the failure's stacks prove of called pointers.
+    proven: Proven,
     facts: RefCell<HashMap<FunctionId, Rc<Facts>>>,
+    /// For `Alias::None`, with the same reservation.
+    pub(crate) origins: Option<Origins>,
+    /// For `Alias::Andersen`, unless the program was too much for it.
+    pub(crate) points_to: Option<PointsTo>,
     pub(crate) leads_to: RefCell<HashMap<FunctionId, Rc<Vec<bool>>>>,
+    pub(crate) leaves: RefCell<HashMap<InstructionRef, Rc<Vec<bool>>>>,
     /// Loads through pointers of which nothing is known.
     pub(crate) unnamed_loads: Cell<u64>,
     pub(crate) assembly: Cell<u64>,
@@ -101,13 +113,48 @@ pub(crate) fn edge(at: InstructionRef, aspect: Aspect, kind: DependenceKind) -> 
 }
 
 impl<'p> Dependences<'p> {
-    pub fn new(program: &'p Program) -> Dependences<'p> {
+    pub fn new(program: &'p Program, alias: Alias, proven: Proven) -> Dependences<'p> {
+        let (none, andersen) = (alias == Alias::None, alias == Alias::Andersen);
         Dependences {
             program,
+            alias,
+            proven,
             facts: RefCell::default(),
+            origins: none.then(|| Origins::of(program)).flatten(),
+            points_to: andersen.then(|| PointsTo::of(program)).flatten(),
             leads_to: RefCell::default(),
+            leaves: RefCell::default(),
             unnamed_loads: Cell::new(0),
             assembly: Cell::new(0),
+        }
+    }
+
+    /// What a call may call, as far as this failure is concerned.
+    pub(crate) fn targets(&self, call: InstructionRef) -> &[FunctionId] {
+        match self.proven.get(&call) {
+            Some(only) => std::slice::from_ref(only),
+            None => {
+                let arrived = self.points_to.as_ref().and_then(|p| p.targets(call));
+                arrived.unwrap_or_else(|| self.program.calls.targets(call))
+            }
+        }
+    }
+
+    /// Who calls a function, as far as this failure is concerned.
+    pub(crate) fn callers(&self, id: FunctionId) -> impl Iterator<Item = &CallSite> {
+        let sites = self.program.calls.callers(id).iter();
+        sites.filter(move |site| {
+            site.callback.is_some() || self.targets(site.at).contains(&id)
+        })
+    }
+
+    /// The pointer analysis that the alias mode asks for was too much for this
+    /// program.
+    pub fn gave_up(&self) -> bool {
+        match self.alias {
+            Alias::None => self.origins.is_none(),
+            Alias::Field => false,
+            Alias::Andersen => self.points_to.is_none(),
         }
     }
 
@@ -147,7 +194,7 @@ impl<'p> Dependences<'p> {
                 match op {
                     Op::Load { field, .. } | Op::Update { field, .. } => {
                         let place = self.place(at, 0, field);
-                        self.contents(at, place, edges);
+                        self.contents(at, 0, place, edges);
                     }
                     Op::Phi => self.merge(at, edges),
                     _ => {}
@@ -206,7 +253,7 @@ impl<'p> Dependences<'p> {
                 }
             }
             Operand::Parameter(number) => {
-                for site in self.program.calls.callers(holder) {
+                for site in self.callers(holder) {
                     let kind = self.entry_kind(holder, site, DependenceKind::Argument);
                     if let Some(operand) = site.operand_for(number) {
                         edges.push(edge(site.at, Aspect::Argument(operand), kind));
@@ -264,7 +311,7 @@ impl<'p> Dependences<'p> {
         let facts = self.facts(at.function);
         self.decided_by(at.function, facts.control.deciders(block), edges);
         if facts.control.is_unconditional(block) {
-            for site in self.program.calls.callers(at.function) {
+            for site in self.callers(at.function) {
                 let kind = self.entry_kind(at.function, site, DependenceKind::Control);
                 edges.push(Dependence {
                     through_entry: !function.plumbing,

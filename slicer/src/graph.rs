@@ -13,6 +13,8 @@
 //! follows other edges (another alias mode, a stack that proves something) has
 //! its own graph made from what it starts from.
 
+use crate::alias::Alias;
+use crate::criteria::Proven;
 use crate::dependences::{Aspect, Dependences, Node};
 use crate::program::{Function, InstructionRef, Op, Program};
 use crate::walk::Dependence;
@@ -41,6 +43,9 @@ pub(crate) struct Graph {
     /// Where each list starts in `edges`; one more than there are lists.
     pub starts: Vec<u32>,
     pub edges: Vec<Edge>,
+    /// The pointer analysis was too much for the program; its edges are those of
+    /// a coarser one.
+    pub gave_up: bool,
 }
 
 /// A node, the kind of dependence, and whether it passes a function's entry: 28,
@@ -127,12 +132,13 @@ impl Graph {
                 }
             }
         }
-        Graph::of(&Dependences::new(program), from)
+        Graph::of(&Dependences::new(program, Alias::default(), Proven::default()), from)
     }
 
     /// The graph of everything that some nodes lead to.
     pub fn of(dependences: &Dependences<'_>, from: impl IntoIterator<Item = Node>) -> Graph {
         let mut maker = Maker::new(dependences.program);
+        maker.graph.gave_up = dependences.gave_up();
         for node in from {
             maker.number(node);
         }

@@ -13,12 +13,15 @@
 //! Deliberately absent: files, clocks, global state. Bytes and source text come
 //! in as arguments; the build store and the server own the IO.
 
+mod alias;
+mod andersen;
 mod bytes;
 mod calls;
 mod carried;
 mod classes;
 mod contents;
 mod control;
+mod criteria;
 mod crossing;
 mod debug_info;
 mod dependences;
@@ -33,10 +36,12 @@ mod load_function;
 mod load_initial;
 mod load_virtual;
 mod names;
+mod origins;
 mod places;
 mod plan;
 mod pointers;
 mod points;
+mod points_to;
 mod program;
 mod reaching;
 mod roles;
@@ -45,9 +50,11 @@ mod sound;
 mod stored;
 mod walk;
 
+pub use alias::{Alias, UnknownAlias};
+pub use criteria::{Criterion, FailureShape, condition_frame, criteria};
 pub use error::SlicerError;
 pub use load::{Loader, ModuleInput};
 pub use plan::plan;
 pub use program::{Program, StatementInfo};
-pub use slice::{backward_slice, entry_for};
+pub use slice::{backward_slice, entry_for, slice_from};
 pub use stored::GraphError;

@@ -144,6 +144,45 @@ static CALLBACKS: [Callback; 31] = [
     callback("_pthread_cleanup_push", 1, &[(0, 2)], Runs::Caller, TAKES),
 ];
 
+/// Templates of the C++ library that run a callable with arguments. What they do
+/// inside is in the bitcode, but shared by all callables of one type; a function
+/// that is named in the call is therefore taken from there. The arguments are
+/// references to the values. By the position of the callable.
+static LAUNCHES: [Callback; 2] = [
+    Callback {
+        rest: Some((0, 2)),
+        ..callback("launch", 1, &[], Runs::Thread, "")
+    },
+    Callback {
+        rest: Some((0, 3)),
+        ..callback("launch", 2, &[], Runs::Thread, "")
+    },
+];
+static CALLS_ONCE: Callback = Callback {
+    rest: Some((0, 2)),
+    ..callback("std::call_once", 1, &[], Runs::Caller, "")
+};
+
+/// How a template of the C++ library runs the callable at a position, if it does.
+pub(crate) fn launch(function: &str, position: usize) -> Option<&'static Callback> {
+    let starts = [
+        "_ZNSt6threadC1I",
+        "_ZNSt6threadC2I",
+        "_ZNSt7jthreadC1I",
+        "_ZNSt7jthreadC2I",
+        "_ZSt5asyncI",
+    ];
+    if starts.iter().any(|name| function.starts_with(name)) {
+        return LAUNCHES.get(position.checked_sub(1)?);
+    }
+    (function.starts_with("_ZSt9call_onceI") && position == 1).then_some(&CALLS_ONCE)
+}
+
+/// Whether a routine gets references where it takes values.
+pub(crate) fn by_reference(callback: &Callback) -> bool {
+    callback.name == "launch" || callback.name == CALLS_ONCE.name
+}
+
 /// Setting a value for a key is what hands it to the key's destructor.
 pub(crate) static SETS_KEY: Callback = callback("", 0, &[(0, 1)], Runs::Caller, TAKES);
 
@@ -162,7 +201,10 @@ pub(crate) const THREAD_JOINS: [&str; 4] = [
 ];
 pub(crate) const JUMP_TARGETS: [&str; 4] = ["_setjmp", "setjmp", "__sigsetjmp", "sigsetjmp"];
 pub(crate) const JUMPS: [&str; 4] = ["longjmp", "_longjmp", "siglongjmp", "__longjmp_chk"];
+/// `operator new(unsigned long)`.
+pub(crate) const NEW: &str = "_Znwm";
 pub(crate) const THROW: &str = "__cxa_throw";
+pub(crate) const RETHROW: &str = "__cxa_rethrow";
 pub(crate) const BEGIN_CATCH: &str = "__cxa_begin_catch";
 
 /// The place of a callback in the table; one past the end for [`SETS_KEY`].
@@ -174,6 +216,86 @@ pub(crate) fn number_of_callback(callback: &Callback) -> usize {
 pub(crate) fn numbered_callback(number: usize) -> Option<&'static Callback> {
     let end = (number == CALLBACKS.len()).then_some(&SETS_KEY);
     CALLBACKS.get(number).or(end)
+}
+
+/// Whether a library function stores where its operand points. Those that only
+/// keep books there (locks, streams) do not count.
+pub(crate) fn writes_into(function: &str, operand: u32) -> bool {
+    let function = function.strip_prefix("__isoc99_").unwrap_or(function);
+    let function = function.strip_prefix("__isoc23_").unwrap_or(function);
+    match function {
+        "scanf" | "vscanf" => operand >= 1,
+        "sscanf" | "fscanf" | "vsscanf" | "vfscanf" => operand >= 2,
+        "memcpy" | "memmove" | "mempcpy" | "memset" | "memccpy" | "bzero" | "strcpy"
+        | "strncpy" | "stpcpy" | "stpncpy" | "strcat" | "strncat" | "sprintf" | "snprintf"
+        | "vsprintf" | "vsnprintf" | "strlcpy" | "strlcat" | "__memcpy_chk" | "__memmove_chk"
+        | "__memset_chk" | "__strcpy_chk" | "__strncpy_chk" | "__strcat_chk" | "__sprintf_chk"
+        | "__snprintf_chk" | "__vsnprintf_chk" | "fgets" | "fread" | "getcwd" | "gethostname"
+        | "gettimeofday" | "time" | "pipe" | "pipe2" | "wait" | "asprintf" | "vasprintf"
+        | "posix_memalign" | "qsort" | "uname" | "sysinfo" | "getrandom" | "getentropy"
+        | "sem_init" | "pthread_mutex_init" | "pthread_cond_init" => operand == 0,
+        "getline" => operand <= 1,
+        "read" | "pread" | "pread64" | "recv" | "clock_gettime" | "stat" | "fstat" | "lstat"
+        | "stat64" | "fstat64" | "waitpid" | "strtol" | "strtoul" | "strtoll" | "strtoull"
+        | "strtod" | "realpath" | "localtime_r" | "gmtime_r" | "rand_r" | "readlink"
+        | "getrusage" | "sigaction" | "pthread_join" | "thrd_join" | "inet_aton" => operand == 1,
+        "recvfrom" => matches!(operand, 1 | 4 | 5),
+        "readv" | "recvmsg" => operand == 1,
+        "getsockopt" => matches!(operand, 3 | 4),
+        "accept" | "getsockname" | "getpeername" => matches!(operand, 1 | 2),
+        "inet_pton" | "sem_getvalue" => operand + 1 == if function == "inet_pton" { 3 } else { 2 },
+        _ => false,
+    }
+}
+
+/// Library functions that return a pointer into what their first operand points to.
+pub(crate) fn returns_argument(function: &str) -> bool {
+    const NAMES: [&str; 20] = [
+        "memcpy", "memmove", "memset", "strcpy", "strncpy", "strcat", "strncat", "strchr",
+        "strrchr", "strstr", "memchr", "strpbrk", "strtok", "fgets", "realloc", "stpcpy",
+        "mempcpy", "__memcpy_chk", "__strcpy_chk", "index",
+    ];
+    NAMES.contains(&function)
+}
+
+/// Library functions that copy what their second operand points to.
+pub(crate) fn copies_memory(function: &str) -> bool {
+    const NAMES: [&str; 5] = ["memcpy", "memmove", "mempcpy", "__memcpy_chk", "__memmove_chk"];
+    NAMES.contains(&function)
+}
+
+/// Library functions that do not come back to their caller.
+pub(crate) fn never_returns(function: &str) -> bool {
+    const NAMES: [&str; 24] = [
+        "abort",
+        "exit",
+        "_exit",
+        "_Exit",
+        "quick_exit",
+        "__assert_fail",
+        "__assert_perror_fail",
+        "__assert",
+        "__assert_rtn",
+        "__stack_chk_fail",
+        "__fortify_fail",
+        "__chk_fail",
+        "__cxa_throw",
+        "__cxa_rethrow",
+        "__cxa_bad_cast",
+        "__cxa_pure_virtual",
+        "__clang_call_terminate",
+        "_ZSt9terminatev",
+        "_ZSt10unexpectedv",
+        "err",
+        "errx",
+        "verr",
+        "verrx",
+        "pthread_exit",
+    ];
+    // `std::__throw_out_of_range` and its like throw out of line.
+    NAMES.contains(&function)
+        || function.starts_with("_ZSt") && function.contains("__throw_")
+        || function.starts_with("_ZSt21__glibcxx_assert_fail")
 }
 
 /// The callbacks that a call of the named function registers or makes.

@@ -6,8 +6,16 @@
 //! become one record. That errs on the side of more dependences (instances of
 //! one C++ template are one record), never of fewer.
 
-/// A record's name without prefix and number; `None` if it is anonymous.
+/// A record's name without prefix and number; `None` if it is anonymous. What a
+/// lambda captures is a class without a name: it keeps its number, which at worst
+/// makes two lambdas one.
 pub(crate) fn record_name(llvm_name: &str) -> Option<&str> {
+    if let Some(lambda) = llvm_name.strip_prefix("class.anon") {
+        let number = lambda.strip_prefix('.').unwrap_or(lambda);
+        if number.bytes().all(|b| b.is_ascii_digit()) {
+            return llvm_name.strip_prefix("class.");
+        }
+    }
     let name = ["struct.", "class.", "union."]
         .iter()
         .find_map(|prefix| llvm_name.strip_prefix(prefix))
@@ -47,7 +55,7 @@ pub(crate) fn without_template_arguments(name: &str) -> &str {
 /// arguments into a new thread. They hand values on and do nothing else, so
 /// nobody counts their lines as statements. Other templates of the library do
 /// count: a race on a `std::deque` happens on its lines.
-const PLUMBING: [&str; 14] = [
+const PLUMBING: [&str; 21] = [
     "_ZNSt6thread",
     "_ZSt8__invoke",
     "_ZSt13__invoke_impl",
@@ -62,6 +70,13 @@ const PLUMBING: [&str; 14] = [
     "_ZNKSt10unique_ptrINSt6thread",
     "_ZNSt15__uniq_ptr_implINSt6thread",
     "_ZNSt15__uniq_ptr_dataINSt6thread",
+    "_ZNSt7jthread",
+    "_ZSt5async",
+    "_ZSt9call_once",
+    "_ZZSt9call_once",
+    "_ZNSt9once_flag",
+    "_ZNSt13__future_base",
+    "_ZSt6invoke",
 ];
 
 pub(crate) fn is_plumbing(function: &str) -> bool {
@@ -95,6 +110,7 @@ mod tests {
     fn anonymous_records_have_no_name() {
         assert_eq!(record_name("struct.anon"), None);
         assert_eq!(record_name("union.anon.3"), None);
+        assert_eq!(record_name("class.anon.3"), Some("anon.3"));
     }
 
     #[test]

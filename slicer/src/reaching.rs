@@ -64,6 +64,11 @@ impl SlotWrites {
         }
     }
 
+    /// All writes of a slot, in instruction order.
+    pub fn of_slot(&self, slot: InstructionId) -> &[SlotWrite] {
+        self.by_slot.get(&slot).map_or(&[], Vec::as_slice)
+    }
+
     /// The writes of `wanted`, a place in a slot, that may be the last before `point`.
     pub fn reaching(
         &self,

@@ -1,6 +1,8 @@
 //! The slice in statements: seeds from the failure, the walk, and for each
 //! statement what readers and hooks need of it.
 
+use crate::alias::Alias;
+use crate::criteria::{Criterion, Endings, Proven, proven_targets};
 use crate::dependences::{Aspect, Dependences, Node};
 use crate::graph::{Graph, NodeId};
 use crate::program::{Callee, InstructionRef, Op, Program};
@@ -16,7 +18,8 @@ type SourceText<'a> = &'a dyn Fn(&SourceLocation) -> Option<String>;
 /// The distance of statements that no dependence brought in.
 const DISCOVERED: u32 = u32::MAX;
 
-/// Everything that can have led to the failing statement, nearest first.
+/// Everything that can have led to the failing statement, nearest first, with
+/// pointers told apart as by default.
 ///
 /// `stack` holds the statements of the callers, innermost first. A statement id
 /// that is not the program's gives a slice that says so and is otherwise empty.
@@ -26,22 +29,41 @@ pub fn backward_slice(
     stack: &[StatementId],
     source: SourceText<'_>,
 ) -> Slice {
+    let criterion = Criterion::at(failing, stack);
+    slice_from(program, &[criterion], Alias::default(), source)
+}
+
+/// Everything that can have led to any of the criteria, nearest first; the first
+/// criterion's statement comes before all others.
+pub fn slice_from(
+    program: &Program,
+    criteria: &[Criterion],
+    alias: Alias,
+    source: SourceText<'_>,
+) -> Slice {
     let mut gaps = program.gaps.clone();
-    let mut entries = Vec::new();
-    if program.statements.get(failing.0 as usize).is_none() {
-        gaps.push(format!(
-            "statement {failing} is not in this build's table of {} statements",
-            program.statements.len()
-        ));
-    } else {
-        let walked = walked(program, &seeds(program, failing, stack));
-        gaps.extend(not_followed(&walked));
-        entries = walked
-            .reached
-            .into_iter()
-            .map(|r| make_entry(program, r.statement, r.distance, r.why, source))
-            .collect();
+    let mut seeds = Vec::new();
+    for criterion in criteria {
+        let failing = criterion.failing;
+        if program.statements.get(failing.0 as usize).is_none() {
+            gaps.push(format!(
+                "statement {failing} is not in this build's table of {} statements",
+                program.statements.len()
+            ));
+        } else {
+            seeds.extend(seeds_of(program, criterion));
+        }
     }
+    let walked = walked(program, alias, proven_targets(program, criteria), &seeds);
+    gaps.extend(not_followed(&walked, alias));
+    let mut reached = walked.reached;
+    let first = criteria.first().map(|c| c.failing);
+    // Stable: nothing else moves.
+    reached.sort_by_key(|r| Some(r.statement) != first);
+    let entries = reached
+        .into_iter()
+        .map(|r| make_entry(program, r.statement, r.distance, r.why, source))
+        .collect();
     Slice {
         schema: Schema::default(),
         build: program.build.clone(),
@@ -50,18 +72,18 @@ pub fn backward_slice(
     }
 }
 
-/// Walks the program's own graph, or one made for the seeds if it has no place
-/// for some of them.
-fn walked(program: &Program, seeds: &[Seed<Node>]) -> Walked {
-    let graph = program.graph();
-    match numbered(graph, seeds) {
-        Some(seeds) => walk(graph, &seeds),
-        None => {
-            let dependences = Dependences::new(program);
-            let graph = Graph::of(&dependences, seeds.iter().map(|seed| seed.node));
-            walk(&graph, &numbered(&graph, seeds).unwrap_or_default())
+/// Walks the program's own graph, or one made for the seeds if these want
+/// other edges than usual, or nodes that it does not have.
+fn walked(program: &Program, alias: Alias, proven: Proven, seeds: &[Seed<Node>]) -> Walked {
+    if alias == Alias::default() && proven.is_empty() {
+        let graph = program.graph();
+        if let Some(seeds) = numbered(graph, seeds) {
+            return walk(graph, &seeds);
         }
     }
+    let dependences = Dependences::new(program, alias, proven);
+    let graph = Graph::of(&dependences, seeds.iter().map(|seed| seed.node));
+    walk(&graph, &numbered(&graph, seeds).unwrap_or_default())
 }
 
 fn numbered(graph: &Graph, seeds: &[Seed<Node>]) -> Option<Vec<Seed<NodeId>>> {
@@ -77,8 +99,14 @@ fn numbered(graph: &Graph, seeds: &[Seed<Node>]) -> Option<Vec<Seed<NodeId>>> {
 }
 
 /// What a walk could not follow, in words.
-fn not_followed(walked: &Walked) -> Vec<String> {
+fn not_followed(walked: &Walked, alias: Alias) -> Vec<String> {
     let mut gaps = Vec::new();
+    if walked.gave_up {
+        gaps.push(format!(
+            "the pointer analysis for alias {alias} exceeds its budget on this program; stores \
+             were matched by field instead"
+        ));
+    }
     if walked.unnamed_loads > 0 {
         gaps.push(format!(
             "{} loads in the slice go through pointers whose targets are not known \
@@ -101,14 +129,13 @@ pub fn entry_for(program: &Program, id: StatementId, source: SourceText<'_>) -> 
     make_entry(program, id, DISCOVERED, None, source)
 }
 
-fn seeds(program: &Program, failing: StatementId, stack: &[StatementId]) -> Vec<Seed<Node>> {
+fn seeds_of(program: &Program, criterion: &Criterion) -> Vec<Seed<Node>> {
+    let Criterion { failing, stack, .. } = criterion;
+    let failing = *failing;
     let mut seeds = Vec::new();
-    for at in program.members(failing) {
+    for node in failing_nodes(program, criterion) {
         seeds.push(Seed {
-            node: Node {
-                at: *at,
-                aspect: Aspect::Whole,
-            },
+            node,
             distance: 0,
             statement: failing,
             why: None,
@@ -133,6 +160,22 @@ fn seeds(program: &Program, failing: StatementId, stack: &[StatementId]) -> Vec<
         inner = *frame;
     }
     seeds
+}
+
+/// What of the failing statement the slice is about: all of it, or only that
+/// its calls that never return were made.
+fn failing_nodes(program: &Program, criterion: &Criterion) -> Vec<Node> {
+    let members = program.members(criterion.failing);
+    let node = |aspect: Aspect| move |at: &InstructionRef| Node { at: *at, aspect };
+    if criterion.reached {
+        let endings = Endings::of(program);
+        let ending = members.iter().filter(|at| endings.ends(program, **at));
+        let ending: Vec<Node> = ending.map(node(Aspect::Site)).collect();
+        if !ending.is_empty() {
+            return ending;
+        }
+    }
+    members.iter().map(node(Aspect::Whole)).collect()
 }
 
 /// The instructions of a frame's statement that called the frame below it:

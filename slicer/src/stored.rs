@@ -177,7 +177,8 @@ stored_struct!(Graph {
     unknown,
     lists,
     starts,
-    edges
+    edges,
+    gave_up
 });
 
 stored_enum!(Operand {

@@ -55,6 +55,8 @@ pub(crate) struct Walked {
     pub reached: Vec<Reached>,
     pub unnamed_loads: u64,
     pub assembly: u64,
+    /// As the graph's.
+    pub gave_up: bool,
 }
 
 pub(crate) fn rank(kind: Option<DependenceKind>) -> u8 {

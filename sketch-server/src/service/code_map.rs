@@ -21,6 +21,10 @@ pub trait StatementTable: Send + Sync {
     fn statement(&self, function: Option<&str>, file: &str, line: u32) -> Option<StatementId>;
     /// A statement with its source text.
     fn described(&self, id: StatementId) -> Option<Statement>;
+    /// Of an aborting stack, innermost first: the frame that says why.
+    fn condition_frame(&self, _stack: &[StatementId]) -> usize {
+        0
+    }
 }
 
 /// One binary of a build.
@@ -49,9 +53,14 @@ impl BinaryCode {
 
 impl BuildCode for BinaryCode {
     fn locate(&self, report: &FailureReport) -> Option<LocatedFailure> {
-        symbolize::locate(report, &self.build, &self.symbols, |frame| {
-            self.table.described(self.statement_of(frame)?)
-        })
+        let described = |frame: &CodeFrame| self.table.described(self.statement_of(frame)?);
+        let condition = |stack: &[StatementId]| self.table.condition_frame(stack);
+        symbolize::locate(report, &self.build, &self.symbols, described, condition)
+    }
+
+    fn why_unlocated(&self, report: &FailureReport) -> String {
+        let described = |frame: &CodeFrame| self.table.described(self.statement_of(frame)?);
+        symbolize::why_unlocated(report, &self.build, &self.symbols, described)
     }
 
     fn statement(&self, id: StatementId) -> Option<Statement> {

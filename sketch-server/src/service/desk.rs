@@ -304,11 +304,9 @@ impl Desk {
     ) -> Result<Failure, StorageError> {
         let located = match self.code(&record.build, record.variant)? {
             Err(error) => Err(error.to_string()),
-            Ok(code) => code.locate(report).ok_or_else(|| {
-                "no frame of the failing thread's stack lies in a statement of the program; its \
-                 code may come from a module that was built without `failsketch cc`"
-                    .to_owned()
-            }),
+            Ok(code) => code
+                .locate(report)
+                .ok_or_else(|| code.why_unlocated(report)),
         };
         Ok(match located {
             Ok(located) => Failure {

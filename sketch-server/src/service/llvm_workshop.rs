@@ -6,13 +6,13 @@
 //! analysis, and for tracked builds, whose hooks go into the optimised modules.
 
 use super::code_map::{BinaryCode, StatementTable};
-use super::symbolize::LocatedFailure;
+use super::symbolize::{LocatedFailure, is_abort};
 use super::symbols::Symbols;
 use super::workshop::{BuildCode, TrackedBinary, Workshop, WorkshopError};
 use build_store::{BuildStore, NewGraph, RegisteredBuild, StoreError};
 use instrumenter::InstrumentError;
 use sketch_model::{BuildId, Slice, SourceLocation, Statement, StatementId, TrackingPlan};
-use slicer::{Loader, ModuleInput, Program};
+use slicer::{Alias, Criterion, Loader, ModuleInput, Program};
 use std::collections::HashMap;
 use std::error::Error;
 use std::path::Path;
@@ -23,6 +23,7 @@ const PROGRAMS_KEPT: usize = 4;
 
 pub struct LlvmWorkshop {
     store: BuildStore,
+    alias: Alias,
     loaded: Mutex<HashMap<BuildId, Arc<LoadedBuild>>>,
 }
 
@@ -62,6 +63,10 @@ impl StatementTable for LoadedBuild {
             text: text.trim().to_owned(),
         })
     }
+
+    fn condition_frame(&self, stack: &[StatementId]) -> usize {
+        slicer::condition_frame(&self.program, stack)
+    }
 }
 
 impl LlvmWorkshop {
@@ -69,8 +74,14 @@ impl LlvmWorkshop {
     pub fn open(store: &Path) -> LlvmWorkshop {
         LlvmWorkshop {
             store: BuildStore::open(store),
+            alias: Alias::default(),
             loaded: Mutex::new(HashMap::new()),
         }
+    }
+
+    /// The same, with slices that tell pointers apart in the given way.
+    pub fn with_alias(self, alias: Alias) -> LlvmWorkshop {
+        LlvmWorkshop { alias, ..self }
     }
 
     fn registered(&self, build: &BuildId) -> Result<RegisteredBuild, WorkshopError> {
@@ -138,7 +149,11 @@ impl Workshop for LlvmWorkshop {
         let loaded = self.loaded(build)?;
         let stack: Vec<StatementId> = failure.callers.iter().map(|s| s.id).collect();
         let source = |location: &SourceLocation| loaded.source_line(location);
-        let slice = slicer::backward_slice(&loaded.program, failure.failing.id, &stack, &source);
+        let criterion = Criterion {
+            reached: is_abort(&failure.kind),
+            ..Criterion::at(failure.failing.id, &stack)
+        };
+        let slice = slicer::slice_from(&loaded.program, &[criterion], self.alias, &source);
         if slice.entries.is_empty() {
             return Err(WorkshopError::Slicing(format!(
                 "the slice of {} is empty",

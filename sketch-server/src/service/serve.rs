@@ -25,6 +25,8 @@ pub struct ServerConfig {
     /// The build store that `failsketch register` fills.
     pub store: PathBuf,
     pub listen: SocketAddr,
+    /// How slices tell pointers apart.
+    pub alias: slicer::Alias,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -57,7 +59,7 @@ pub async fn serve(
     shutdown: impl Future<Output = ()> + Send + 'static,
     ready: impl FnOnce(SocketAddr),
 ) -> Result<(), ServerError> {
-    let workshop = Arc::new(LlvmWorkshop::open(&config.store));
+    let workshop = Arc::new(LlvmWorkshop::open(&config.store).with_alias(config.alias));
     serve_with(config, workshop, shutdown, |address, _| ready(address)).await
 }
 

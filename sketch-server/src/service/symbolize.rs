@@ -11,8 +11,8 @@
 
 use super::symbols::{CodeFrame, Symbols};
 use serde::{Deserialize, Serialize};
-use sketch_model::{BuildId, FailureKind, FailureReport, FailureSignature, StackFrame, Statement};
-use std::collections::HashSet;
+use sketch_model::{BuildId, FailureKind, FailureReport, FailureSignature, StackFrame, Statement, StatementId};
+use std::collections::{BTreeSet, HashSet};
 
 /// Frames of a stack that make a signature. Deeper ones say how the program
 /// got to its main loop, not which failure it is.
@@ -61,26 +61,97 @@ fn described(statement: &Statement) -> String {
 
 /// Finds the statements of a failure, or `None` if no frame of the failing
 /// thread lies in code of the program that has statements.
+///
+/// For an abort, `condition_frame` says which of the statements is to blame:
+/// functions that exist to end the program are stepped out of.
 pub fn locate(
     report: &FailureReport,
     build: &BuildId,
     symbols: &Symbols,
     statement_of: impl Fn(&CodeFrame) -> Option<Statement>,
+    condition_frame: impl Fn(&[StatementId]) -> usize,
 ) -> Option<LocatedFailure> {
     let own = own_modules(report, build, symbols);
-    let mut statements = report
+    let mut statements: Vec<Statement> = report
         .threads
         .first()?
         .frames
         .iter()
         .filter(|frame: &&StackFrame| own.contains(frame.module.as_str()))
         .flat_map(|frame| symbols.frames(frame.lookup))
-        .filter_map(|frame| statement_of(&frame));
+        .filter_map(|frame| statement_of(&frame))
+        .collect();
+    if is_abort(&report.kind) {
+        let ids: Vec<StatementId> = statements.iter().map(|s| s.id).collect();
+        statements.drain(..condition_frame(&ids).min(ids.len()));
+    }
+    let mut statements = statements.into_iter();
     Some(LocatedFailure {
         kind: report.kind.clone(),
         failing: statements.next()?,
         callers: statements.collect(),
     })
+}
+
+/// Whether the program ended itself: `abort`, a failed assertion, an uncaught
+/// exception, a hardening check.
+pub fn is_abort(kind: &FailureKind) -> bool {
+    matches!(kind, FailureKind::Signal { name, .. } if name == "SIGABRT")
+}
+
+/// Why [`locate`] found nothing, and what to do about it.
+pub fn why_unlocated(
+    report: &FailureReport,
+    build: &BuildId,
+    symbols: &Symbols,
+    statement_of: impl Fn(&CodeFrame) -> Option<Statement>,
+) -> String {
+    let stack = report.threads.first();
+    let frames = stack.map_or(&[][..], |stack| &stack.frames);
+    if frames.is_empty() {
+        let why = stack.and_then(|stack| stack.truncated.as_deref());
+        return format!(
+            "the report holds no stack of the failing thread ({}); see that the agent's \
+             runtime is loaded into the program",
+            why.unwrap_or("none was captured")
+        );
+    }
+    let own = own_modules(report, build, symbols);
+    let inside: Vec<&StackFrame> = frames
+        .iter()
+        .filter(|frame| own.contains(frame.module.as_str()))
+        .collect();
+    let Some(first) = inside.first() else {
+        let elsewhere: BTreeSet<&str> = frames.iter().map(|f| f.module.as_str()).collect();
+        let elsewhere: Vec<&str> = elsewhere.into_iter().collect();
+        return format!(
+            "no frame of the failing thread lies in the program itself, only in {}; build \
+             those with `failsketch cc` and register them if the fault is theirs",
+            elsewhere.join(", ")
+        );
+    };
+    let (module, at) = (&first.module, first.lookup.0);
+    let lines = inside.iter().flat_map(|frame| symbols.frames(frame.lookup));
+    let mut lines = lines.filter(|line| line.file.is_some() && line.line.is_some_and(|l| l > 0));
+    match (lines.next(), symbols.function_at(first.lookup)) {
+        (Some(line), _) if statement_of(&line).is_none() => format!(
+            "{}:{} in {module} is no statement of this build: its module has no bitcode in the \
+             binary; compile that file with `failsketch cc` and register the build again",
+            line.file.unwrap_or_default(),
+            line.line.unwrap_or(0)
+        ),
+        (_, Some(function)) => format!(
+            "function {} of {module} has no line for address {at:#x}: its module was built \
+             without debug info, or optimisation left no line there; compile it with \
+             `failsketch cc`, which adds -g, and register the build again",
+            function.name
+        ),
+        (_, None) => format!(
+            "address {at:#x} of {module} lies in no function: the program jumped to where there \
+             is no code of its own, and no caller on the stack is known; compare the registered \
+             binary with the one that ran"
+        ),
+    }
 }
 
 /// The paths under which the program itself was mapped: by build-id, P's or
@@ -108,7 +179,7 @@ fn own_modules<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sketch_model::{SourceLocation, StatementId};
+    use sketch_model::SourceLocation;
 
     fn statement(function: &str, line: u32) -> Statement {
         Statement {

@@ -45,6 +45,12 @@ pub trait BuildCode: Send + Sync {
     /// The failure in terms of statements; `None` if no frame of it lies in
     /// code of the program that has statements.
     fn locate(&self, report: &FailureReport) -> Option<LocatedFailure>;
+    /// Why `locate` found nothing, and what to do about it.
+    fn why_unlocated(&self, _report: &FailureReport) -> String {
+        "no frame of the failing thread's stack lies in a statement of the program; its code \
+         may come from a module that was built without `failsketch cc`"
+            .to_owned()
+    }
     /// A statement of the build, with its source text.
     fn statement(&self, id: StatementId) -> Option<Statement>;
     fn code_map(&self) -> &dyn CodeMap;

@@ -60,6 +60,7 @@ fn config(data: &Path) -> ServerConfig {
         data: data.to_owned(),
         store: data.join("no-store"),
         listen: "127.0.0.1:0".parse().unwrap(),
+        alias: slicer::Alias::default(),
     }
 }
 

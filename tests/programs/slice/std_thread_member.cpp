@@ -1,4 +1,5 @@
 // Pair of std_thread_lambda.cpp: a member function and its object.
+// ALIAS field
 #include <thread>
 static int rest;
 class Worker {

@@ -1,4 +1,5 @@
 // std::ref hands over a reference wrapped in an object.
+// ALIAS field andersen
 #include <functional>
 #include <thread>
 struct Job {
