@@ -140,7 +140,10 @@ pub(crate) fn walk(graph: &Graph, seeds: &[Seed<NodeId>]) -> Walked {
         };
         queue.push(seed.distance, arrival);
     }
-    let mut result = Walked::default();
+    let mut result = Walked {
+        gave_up: graph.gave_up,
+        ..Walked::default()
+    };
     let mut visited = vec![false; graph.nodes.len()];
     let mut followed: Vec<u32> = vec![u32::MAX; graph.list_count()];
     let statements = graph.statements.iter().max().map_or(0, |most| *most);
