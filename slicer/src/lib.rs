@@ -8,11 +8,14 @@
 //! everything is a pure function over that data: dependences of one instruction
 //! (`dependences`, with `contents` for memory, `crossing` for calls, `carried`
 //! for what libraries carry, `control`, `reaching`), a shortest-path walk over
-//! them (`walk`), the slice in statements (`slice`), the plan (`plan`).
+//! them (`walk`), the slice in statements (`slice`), and the plan: its points
+//! (`plan`, `branch_points`, `order_points`), what needs no hook (`implied`, by
+//! `dominance`), what is watched where (`plan_variants`).
 //!
 //! Deliberately absent: files, clocks, global state. Bytes and source text come
 //! in as arguments; the build store and the server own the IO.
 
+mod branch_points;
 mod calls;
 mod carried;
 mod classes;
@@ -21,7 +24,9 @@ mod control;
 mod crossing;
 mod debug_info;
 mod dependences;
+mod dominance;
 mod error;
+mod implied;
 mod index;
 mod library;
 mod llvm;
@@ -31,8 +36,10 @@ mod load_function;
 mod load_initial;
 mod load_virtual;
 mod names;
+mod order_points;
 mod places;
 mod plan;
+mod plan_variants;
 mod pointers;
 mod points;
 mod program;
@@ -44,5 +51,6 @@ mod walk;
 pub use error::SlicerError;
 pub use load::ModuleInput;
 pub use plan::plan;
+pub use plan_variants::plan_variants;
 pub use program::{Program, StatementInfo};
 pub use slice::{backward_slice, entry_for};

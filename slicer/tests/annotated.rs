@@ -2,15 +2,16 @@
 //!
 //! `// FAIL` is the failing line, `// SLICE!` must be in its slice, `// NOSLICE`
 //! must not, and `ORDER n` marks lines whose distances must grow with n. A line
-//! that begins with `// FLAGS` adds flags for the compiler. All
+//! that begins with `// FLAGS` adds flags for the compiler. `TRACK` has a site in
+//! the plan for the whole slice, whatever its purpose, `NOTRACK` has none. All
 //! programs are checked before the test fails, so that one run shows all that
 //! is wrong.
 
 mod common;
 
 use common::*;
-use sketch_model::Slice;
-use slicer::backward_slice;
+use sketch_model::{Slice, TrackingPlan};
+use slicer::{Program, backward_slice, plan_variants};
 use std::path::{Path, PathBuf};
 
 fn programs() -> Vec<PathBuf> {
@@ -86,6 +87,7 @@ fn check(path: &Path) -> Vec<String> {
             problems.push(format!("{name}:{line} is in the slice: {kind} {parent}"));
         }
     }
+    problems.extend(tracking_problems(&text, &name, &program, &slice));
     let ordered: Vec<Option<u32>> = (1..)
         .map(|n| {
             let lines = text.lines().zip(1..);
@@ -100,6 +102,43 @@ fn check(path: &Path) -> Vec<String> {
         problems.push(format!("{name}: ORDER distances are {ordered:?}"));
     }
     problems
+}
+
+/// What is wrong with the plan for the whole slice, in words.
+fn tracking_problems(text: &str, name: &str, program: &Program, slice: &Slice) -> Vec<String> {
+    let sigma = slice.entries.len() as u32;
+    let plans = plan_variants(program, slice, sigma, &[], &no_source);
+    let has_site = |plan: &TrackingPlan, line: u32| {
+        let on_line = plan.all_statements().filter(|s| s.location.line == line);
+        let on_line: Vec<_> = on_line.map(|s| s.id).collect();
+        plan.sites.iter().any(|s| on_line.contains(&s.statement))
+    };
+    let mut problems = Vec::new();
+    for (word, wanted) in [("TRACK", true), ("NOTRACK", false)] {
+        for line in lines_with(text, word) {
+            if program.statement_at(None, name, line).is_none() {
+                problems.push(format!("{name}:{line} is annotated but has no statement"));
+            }
+            if plans.iter().any(|plan| has_site(plan, line) != wanted) {
+                let has = if wanted { "no" } else { "a" };
+                problems.push(format!("{name}:{line} has {has} site"));
+            }
+        }
+    }
+    problems
+}
+
+#[test]
+fn tracking_is_claimed_both_ways_in_many_programs() {
+    let count = |word: &str| {
+        let texts = programs().into_iter();
+        let texts = texts.map(|p| std::fs::read_to_string(p).expect("a readable program"));
+        texts
+            .filter(|text| !lines_with(text, word).is_empty())
+            .count()
+    };
+    assert!(count("TRACK") >= 15, "{}", count("TRACK"));
+    assert!(count("NOTRACK") >= 15, "{}", count("NOTRACK"));
 }
 
 #[test]

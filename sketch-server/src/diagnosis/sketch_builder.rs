@@ -110,7 +110,10 @@ pub fn build(inputs: SketchInputs<'_>) -> FailureSketch {
 }
 
 fn all_statements(inputs: &SketchInputs<'_>) -> BTreeMap<StatementId, Statement> {
-    let planned = inputs.plan.map_or(&[][..], |p| &p.statements);
+    let planned = inputs
+        .plan
+        .into_iter()
+        .flat_map(TrackingPlan::all_statements);
     let sliced = inputs.slice.entries.iter().map(|e| &e.statement);
     let others = inputs.other_statements.iter();
     let failing = std::iter::once(inputs.failure.statement);

@@ -9,10 +9,12 @@
 //! others from theirs.
 //! One run in eight stays with P, so that P's own failure rate remains known
 //! beside the tracked build's. The share is kept by counting, not by chance:
-//! the same questions get the same answers.
+//! the same questions get the same answers. Among the plans of an iteration,
+//! `plans` chooses by what the agent can do and by what ran least.
 
 use super::campaign::Campaign;
-use sketch_model::{Assignment, BuildId, CampaignState, Schema};
+use super::plans;
+use sketch_model::{Assignment, BuildId, CampaignState, Schema, Tier, VariantRef};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
@@ -23,11 +25,13 @@ pub const UNTRACKED_SHARE: u64 = 8;
 #[derive(Default)]
 pub struct Assigner {
     asked: Mutex<HashMap<BuildId, u64>>,
+    /// How often each tracked build was given out since the server started.
+    given: Mutex<HashMap<VariantRef, u64>>,
 }
 
 impl Assigner {
     /// Answers a request about a build with these campaigns, oldest first.
-    pub fn assign(&self, build: &BuildId, campaigns: &[Campaign]) -> Assignment {
+    pub fn assign(&self, build: &BuildId, tier: Tier, campaigns: &[Campaign]) -> Assignment {
         // `max_by_key` keeps the last of equals: newest first makes that the oldest.
         let first = campaigns
             .iter()
@@ -38,9 +42,19 @@ impl Assigner {
         let variant = tracked.filter(|_| !self.stays_with_p(build));
         Assignment {
             schema: Schema::default(),
-            variant: variant.map(Campaign::variant),
+            variant: variant.map(|campaign| self.give(campaign, tier)),
             finished: first.is_none() && !campaigns.is_empty(),
         }
+    }
+
+    fn give(&self, campaign: &Campaign, tier: Tier) -> VariantRef {
+        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        given.retain(|v, _| v.campaign != campaign.id || v.iteration == campaign.iteration);
+        let so_far = |plan| given.get(&campaign.variant(plan)).copied().unwrap_or(0);
+        let plan = plans::next_for(tier, &campaign.plans, &so_far);
+        let variant = campaign.variant(plan.unwrap_or(0));
+        *given.entry(variant).or_default() += 1;
+        variant
     }
 
     fn stays_with_p(&self, build: &BuildId) -> bool {
@@ -60,6 +74,7 @@ fn has_prospects(campaign: &Campaign) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::service::plans::PlanRuns;
     use crate::service::storage::BuildCounts;
     use crate::service::symbolize::LocatedFailure;
     use sketch_model::{CampaignId, FailureKind, SourceLocation, Statement, StatementId};
@@ -93,7 +108,7 @@ mod tests {
 
     fn first(campaigns: &[Campaign]) -> Option<CampaignId> {
         let build = BuildId("ab".into());
-        let assignment = Assigner::default().assign(&build, campaigns);
+        let assignment = Assigner::default().assign(&build, Tier::Watchpoints, campaigns);
         assignment.variant.map(|variant| variant.campaign)
     }
 
@@ -101,6 +116,27 @@ mod tests {
     fn the_commonest_failure_is_first_and_the_oldest_of_equals() {
         let campaigns = [tracking(1, 2), tracking(2, 5), tracking(3, 5)];
         assert_eq!(first(&campaigns), Some(CampaignId(2)));
+    }
+
+    #[test]
+    fn plans_are_given_out_in_turn_by_what_agents_can_do() {
+        let mut campaign = tracking(1, 2);
+        let plan = |(number, tier)| PlanRuns::new(number, tier);
+        let tiers = [Tier::Watchpoints, Tier::Watchpoints, Tier::Inline];
+        campaign.built_for(2, (0..).zip(tiers).map(plan).collect());
+        let (build, assigner) = (BuildId("ab".into()), Assigner::default());
+        let given = |tier| {
+            let assignment = assigner.assign(&build, tier, &[campaign.clone()]);
+            assignment.variant.map(|variant| variant.plan)
+        };
+        let watching: Vec<_> = (0..6).map(|_| given(Tier::IntelPt)).collect();
+        assert_eq!(
+            watching,
+            [Some(0), Some(1), Some(0), Some(1), Some(0), Some(1)]
+        );
+        assert_eq!(given(Tier::Inline), Some(2));
+        assert_eq!(given(Tier::Inline), None, "the eighth run stays with P");
+        assert_eq!(given(Tier::Inline), Some(2));
     }
 
     #[test]

@@ -17,6 +17,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub const VARIANT: VariantRef = VariantRef {
     campaign: CampaignId(1),
     iteration: 1,
+    plan: 0,
 };
 
 pub fn queue_mut() -> LocationName {
@@ -63,6 +64,7 @@ pub fn plan(statements: &[u32]) -> TrackingPlan {
                 location: (offset < 2).then(|| location(*id)),
                 size: 8,
                 arm_slot: (offset == 0).then_some(0),
+                purpose: Purpose::Statement,
             });
         }
     }
@@ -70,6 +72,10 @@ pub fn plan(statements: &[u32]) -> TrackingPlan {
         schema: Schema::default(),
         build: BuildId("b1".to_owned()),
         sigma: statements.len() as u32,
+        variant: 0,
+        tier: Tier::Watchpoints,
+        beside: Vec::new(),
+        implied: Vec::new(),
         statements: statements.iter().map(|s| statement(*s, "")).collect(),
         sites,
         watched: vec![queue_mut()],

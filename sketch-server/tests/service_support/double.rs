@@ -5,9 +5,9 @@
 //! the line, and a tracked build's bytes name its plan.
 
 use sketch_model::{
-    BuildId, DependenceKind, FailureReport, LocationName, Mapping, Placement, PointKind,
+    BuildId, DependenceKind, FailureReport, LocationName, Mapping, Placement, PointKind, Purpose,
     RuntimeAddress, Schema, Site, SiteId, Slice, SliceEntry, SourceLocation, Statement,
-    StatementId, StaticAddress, SyncOp, TrackPoint, TrackingPlan, Why,
+    StatementId, StaticAddress, SyncOp, Tier, TrackPoint, TrackingPlan, Why,
 };
 use sketch_server::diagnosis::{CodeMap, FunctionCode};
 use sketch_server::service::LocatedFailure;
@@ -164,13 +164,13 @@ impl Workshop for Double {
         Ok(slice)
     }
 
-    fn plan(
+    fn plans(
         &self,
         _: &BuildId,
         slice: &Slice,
         sigma: u32,
         _: &[StatementId],
-    ) -> Result<TrackingPlan, WorkshopError> {
+    ) -> Result<Vec<TrackingPlan>, WorkshopError> {
         let tracked = &slice.entries[..(sigma as usize).min(slice.entries.len())];
         let site = |(number, entry): (usize, &SliceEntry)| Site {
             id: SiteId(number as u32),
@@ -180,16 +180,21 @@ impl Workshop for Double {
             location: entry.points[0].location.clone(),
             size: entry.points[0].size,
             arm_slot: None,
+            purpose: Purpose::Statement,
         };
-        Ok(TrackingPlan {
+        Ok(vec![TrackingPlan {
             schema: Schema::default(),
             build: build(),
             sigma,
+            variant: 0,
+            tier: Tier::Inline,
+            beside: Vec::new(),
+            implied: Vec::new(),
             statements: tracked.iter().map(|e| e.statement.clone()).collect(),
             sites: tracked.iter().enumerate().map(site).collect(),
             watched: Vec::new(),
             unwatched: Vec::new(),
-        })
+        }])
     }
 
     fn track(&self, _: &BuildId, plan: &TrackingPlan) -> Result<TrackedBinary, WorkshopError> {
