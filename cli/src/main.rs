@@ -6,6 +6,8 @@
 
 mod builds;
 mod cc;
+mod loaded;
+mod plan;
 mod register;
 mod serve;
 mod sketch;
@@ -48,6 +50,8 @@ enum Command {
     Builds(builds::BuildsArguments),
     /// Print the backward slice of a statement of a registered build
     Slice(slice::Arguments),
+    /// Print what tracked builds for a failure at a statement would record
+    Plan(plan::Arguments),
     /// Run the server: diagnoses failures and serves their sketches
     Serve(serve::Arguments),
     /// List the failures that a server knows
@@ -71,6 +75,7 @@ fn main() -> ExitCode {
         Command::Register(arguments) => register::run(&arguments),
         Command::Builds(arguments) => builds::run(&arguments),
         Command::Slice(arguments) => slice::run(&arguments),
+        Command::Plan(arguments) => plan::run(&arguments),
         Command::Serve(arguments) => serve::run(arguments),
         Command::Failures(arguments) => sketch::failures(&arguments),
         Command::Sketch(command) => sketch::run(command),

@@ -6,15 +6,14 @@
 //! each recorded branch costs by itself, so what is left of that rule is: the
 //! conditional branches at the end of predecessor blocks. Left out are
 //!
-//! * branches that the statement's block postdominates: whichever way they go,
-//!   the statement is reached, so they belong to what lies before (and whatever
-//!   lies between a tracked statement and one that postdominates it is of this
-//!   kind);
+//! * branches that do not decide over the block (`control`): where it
+//!   postdominates the branch, the statement is reached whichever way that goes,
+//!   and so it is between a tracked statement and one that postdominates it;
 //! * branches of tracked statements: these have a hook already.
 //!
 //! Deliberately absent: edges of exceptions, which no branch decides.
 
-use crate::dominance::Dominances;
+use crate::control::ControlDependence;
 use crate::program::{BlockId, FunctionId, InstructionRef, Op, Program};
 use sketch_model::{PointKind, StatementId, TrackPoint};
 use std::collections::{BTreeSet, HashMap};
@@ -23,10 +22,9 @@ use std::collections::{BTreeSet, HashMap};
 pub(crate) fn branch_points(
     program: &Program,
     tracked: &[StatementId],
-    dominances: &mut Dominances<'_>,
 ) -> Vec<(StatementId, TrackPoint)> {
     let known: BTreeSet<StatementId> = tracked.iter().copied().collect();
-    let mut predecessors: HashMap<FunctionId, Vec<Vec<BlockId>>> = HashMap::new();
+    let mut flow: HashMap<FunctionId, (Vec<Vec<BlockId>>, ControlDependence)> = HashMap::new();
     let mut found: Vec<(StatementId, TrackPoint)> = Vec::new();
     for id in tracked {
         let blocks: BTreeSet<(FunctionId, BlockId)> = program
@@ -36,20 +34,14 @@ pub(crate) fn branch_points(
             .collect();
         for (function, block) in blocks {
             let body = &program.functions[function as usize];
-            let before = predecessors
+            let (before, control) = flow
                 .entry(function)
-                .or_insert_with(|| body.predecessors());
+                .or_insert_with(|| (body.predecessors(), ControlDependence::of(body)));
             for previous in &before[block as usize] {
-                let ways = &body.blocks[*previous as usize].successors;
                 let Some(branch) = body.terminator(*previous) else {
                     continue;
                 };
-                if body.op(branch) != Op::Branch
-                    || !ways.contains(&block)
-                    || dominances
-                        .of(function)
-                        .block_postdominates(block, *previous)
-                {
+                if body.op(branch) != Op::Branch || !control.deciders(block).contains(&branch) {
                     continue;
                 }
                 let instruction = &body.instructions[branch as usize];

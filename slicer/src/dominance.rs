@@ -97,13 +97,6 @@ impl Dominance {
     }
 }
 
-impl Dominance {
-    /// Whether every way from one block to the function's end leads through another.
-    pub fn block_postdominates(&self, other: BlockId, block: BlockId) -> bool {
-        is_on_chain(&self.after, block, other)
-    }
-}
-
 fn is_on_chain(next: &[Option<usize>], start: BlockId, wanted: BlockId) -> bool {
     let mut at = next[start as usize];
     while let Some(block) = at {

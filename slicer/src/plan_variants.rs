@@ -31,7 +31,7 @@ pub fn plan_variants(
     let mut whole = plan(slice, sigma, discovered);
     let tracked: Vec<StatementId> = whole.statements.iter().map(|s| s.id).collect();
     let mut dominances = Dominances::new(program);
-    let branches = branch_points(program, &tracked, &mut dominances);
+    let branches = branch_points(program, &tracked);
     let orders = order_points(program, &tracked, &mut dominances);
     for (points, purpose) in [(branches, Purpose::ControlFlow), (orders, Purpose::Order)] {
         for (statement, point) in points {

@@ -31,6 +31,8 @@ pub const LINES: [(u32, &str); 6] = [
 pub struct Double {
     /// σ below this has nothing to hook.
     pub hookable_from: u32,
+    /// Plans that watch something, beside the one that does not.
+    pub watching: u32,
     /// What building fails with.
     pub broken: Option<String>,
 }
@@ -182,19 +184,24 @@ impl Workshop for Double {
             arm_slot: None,
             purpose: Purpose::Statement,
         };
-        Ok(vec![TrackingPlan {
+        let plan = |variant: u32| TrackingPlan {
             schema: Schema::default(),
             build: build(),
             sigma,
-            variant: 0,
-            tier: Tier::Inline,
+            variant,
+            tier: if variant < self.watching {
+                Tier::Watchpoints
+            } else {
+                Tier::Inline
+            },
             beside: Vec::new(),
             implied: Vec::new(),
             statements: tracked.iter().map(|e| e.statement.clone()).collect(),
             sites: tracked.iter().enumerate().map(site).collect(),
             watched: Vec::new(),
             unwatched: Vec::new(),
-        }])
+        };
+        Ok((0..=self.watching).map(plan).collect())
     }
 
     fn track(&self, _: &BuildId, plan: &TrackingPlan) -> Result<TrackedBinary, WorkshopError> {
