@@ -146,7 +146,7 @@ fn witnesses(
 ) -> Vec<Witness> {
     let is_code =
         |at: &&InstructionRef| !matches!(program.op(**at), Op::Marker | Op::Alloca { .. });
-    let members: Vec<InstructionRef> = program.members(statement).iter().copied().collect();
+    let members = program.members(statement).to_vec();
     let code: Vec<InstructionRef> = members.iter().filter(is_code).copied().collect();
     let members = if code.is_empty() { members } else { code };
     let (mut before, mut after) = (Vec::new(), Vec::new());

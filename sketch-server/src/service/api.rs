@@ -119,12 +119,7 @@ async fn assign(
     check_id("agent id", &request.agent.0)?;
     known_build(&service, &request.build).await?;
     let campaigns = service.storage.campaigns_of(&request.build).await?;
-    let assigner = &service.assigner;
-    Ok(Json(assigner.assign(
-        &request.build,
-        request.tier,
-        &campaigns,
-    )))
+    Ok(Json(service.assigner.assign(&request, &campaigns)))
 }
 
 #[derive(Deserialize)]

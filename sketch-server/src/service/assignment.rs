@@ -14,7 +14,7 @@
 
 use super::campaign::Campaign;
 use super::plans;
-use sketch_model::{Assignment, BuildId, CampaignState, Schema, Tier, VariantRef};
+use sketch_model::{Assignment, AssignmentRequest, BuildId, CampaignState, Schema, VariantRef};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
@@ -31,7 +31,7 @@ pub struct Assigner {
 
 impl Assigner {
     /// Answers a request about a build with these campaigns, oldest first.
-    pub fn assign(&self, build: &BuildId, tier: Tier, campaigns: &[Campaign]) -> Assignment {
+    pub fn assign(&self, request: &AssignmentRequest, campaigns: &[Campaign]) -> Assignment {
         // `max_by_key` keeps the last of equals: newest first makes that the oldest.
         let first = campaigns
             .iter()
@@ -39,19 +39,19 @@ impl Assigner {
             .filter(|c| !c.is_over())
             .max_by_key(|c| (has_prospects(c), c.untracked_failures));
         let tracked = first.filter(|c| c.state == CampaignState::Tracking);
-        let variant = tracked.filter(|_| !self.stays_with_p(build));
+        let variant = tracked.filter(|_| !self.stays_with_p(&request.build));
         Assignment {
             schema: Schema::default(),
-            variant: variant.map(|campaign| self.give(campaign, tier)),
+            variant: variant.map(|campaign| self.give(campaign, request)),
             finished: first.is_none() && !campaigns.is_empty(),
         }
     }
 
-    fn give(&self, campaign: &Campaign, tier: Tier) -> VariantRef {
+    fn give(&self, campaign: &Campaign, request: &AssignmentRequest) -> VariantRef {
         let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
         given.retain(|v, _| v.campaign != campaign.id || v.iteration == campaign.iteration);
         let so_far = |plan| given.get(&campaign.variant(plan)).copied().unwrap_or(0);
-        let plan = plans::next_for(tier, &campaign.plans, &so_far);
+        let plan = plans::next_for(&request.agent, request.tier, &campaign.plans, &so_far);
         let variant = campaign.variant(plan.unwrap_or(0));
         *given.entry(variant).or_default() += 1;
         variant
@@ -77,7 +77,9 @@ mod tests {
     use crate::service::plans::PlanRuns;
     use crate::service::storage::BuildCounts;
     use crate::service::symbolize::LocatedFailure;
-    use sketch_model::{CampaignId, FailureKind, SourceLocation, Statement, StatementId};
+    use sketch_model::{
+        AgentId, CampaignId, FailureKind, SourceLocation, Statement, StatementId, Tier,
+    };
 
     fn tracking(id: u64, untracked_failures: u64) -> Campaign {
         let failure = LocatedFailure {
@@ -106,9 +108,16 @@ mod tests {
         campaign
     }
 
+    fn request(tier: Tier) -> AssignmentRequest {
+        AssignmentRequest {
+            agent: AgentId("agent-1".into()),
+            build: BuildId("ab".into()),
+            tier,
+        }
+    }
+
     fn first(campaigns: &[Campaign]) -> Option<CampaignId> {
-        let build = BuildId("ab".into());
-        let assignment = Assigner::default().assign(&build, Tier::Watchpoints, campaigns);
+        let assignment = Assigner::default().assign(&request(Tier::Watchpoints), campaigns);
         assignment.variant.map(|variant| variant.campaign)
     }
 
@@ -119,23 +128,21 @@ mod tests {
     }
 
     #[test]
-    fn plans_are_given_out_in_turn_by_what_agents_can_do() {
+    fn plans_are_given_out_evenly_by_what_agents_can_do() {
         let mut campaign = tracking(1, 2);
         let plan = |(number, tier)| PlanRuns::new(number, tier);
         let tiers = [Tier::Watchpoints, Tier::Watchpoints, Tier::Inline];
         campaign.built_for(2, (0..).zip(tiers).map(plan).collect());
-        let (build, assigner) = (BuildId("ab".into()), Assigner::default());
+        let assigner = Assigner::default();
         let given = |tier| {
-            let assignment = assigner.assign(&build, tier, &[campaign.clone()]);
+            let assignment = assigner.assign(&request(tier), &[campaign.clone()]);
             assignment.variant.map(|variant| variant.plan)
         };
-        let watching: Vec<_> = (0..6).map(|_| given(Tier::IntelPt)).collect();
-        assert_eq!(
-            watching,
-            [Some(0), Some(1), Some(0), Some(1), Some(0), Some(1)]
-        );
-        assert_eq!(given(Tier::Inline), Some(2));
-        assert_eq!(given(Tier::Inline), None, "the eighth run stays with P");
+        let watching: Vec<_> = (0..80).map(|_| given(Tier::IntelPt)).collect();
+        let count = |plan| watching.iter().filter(|given| **given == plan).count();
+        // One request in eight stays with P.
+        assert_eq!((count(None), count(Some(2))), (10, 0));
+        assert!(count(Some(0)).abs_diff(count(Some(1))) <= 8, "{watching:?}");
         assert_eq!(given(Tier::Inline), Some(2));
     }
 
