@@ -7,6 +7,8 @@
 mod builds;
 mod cc;
 mod graph;
+mod loaded;
+mod plan;
 mod register;
 mod serve;
 mod sketch;
@@ -53,6 +55,8 @@ enum Command {
     /// Read bitcode from standard input in a process of its own
     #[command(name = graph::CHILD, hide = true)]
     ReadBitcode,
+    /// Print what tracked builds for a failure at a statement would record
+    Plan(plan::Arguments),
     /// Run the server: diagnoses failures and serves their sketches
     Serve(serve::Arguments),
     /// List the failures that a server knows
@@ -77,6 +81,7 @@ fn main() -> ExitCode {
         Command::Builds(arguments) => builds::run(&arguments),
         Command::Slice(arguments) => slice::run(&arguments),
         Command::ReadBitcode => graph::read_bitcode(),
+        Command::Plan(arguments) => plan::run(&arguments),
         Command::Serve(arguments) => serve::run(arguments),
         Command::Failures(arguments) => sketch::failures(&arguments),
         Command::Sketch(command) => sketch::run(command),

@@ -83,10 +83,13 @@ impl Server {
 
     /// The signed patch of a tracked build.
     pub fn patch(&self, variant: VariantRef) -> Result<Vec<u8>, AgentError> {
-        let url = format!(
+        let mut url = format!(
             "{}/api/v1/patches/{}/{}",
             self.url, variant.campaign, variant.iteration
         );
+        if variant.plan > 0 {
+            url.push_str(&format!("?plan={}", variant.plan));
+        }
         let response = self
             .http
             .get(url)

@@ -77,11 +77,12 @@ impl PatchSource<'_> {
     fn cache_path(&self, program: &KnownProgram, variant: VariantRef) -> PathBuf {
         let origin = code_patch::sha256_hex(self.server.url().as_bytes());
         self.cache.join(format!(
-            "patch-{}-{}-{}-{}",
+            "patch-{}-{}-{}-{}-{}",
             &origin[..16],
             program.build,
             variant.campaign,
-            variant.iteration
+            variant.iteration,
+            variant.plan
         ))
     }
 }

@@ -24,6 +24,7 @@ fn patch(key: &SecretKey, base: &[u8]) -> Vec<u8> {
     let variant = VariantRef {
         campaign: CampaignId(1),
         iteration: 2,
+        plan: 0,
     };
     let build = BuildId("abc".into());
     make(base, &tracked(base), build, variant, 3, EXPIRES, key).unwrap()

@@ -71,6 +71,24 @@ fn vector_bits(vector: VectorType<'_>) -> Option<u32> {
     Some(element * vector.get_size())
 }
 
+/// The first instruction of the access's block before which its address is
+/// known; `None` if only the access itself will do. What the block is entered
+/// through (phis, landing pads) must stay first.
+fn arming_point<'ctx>(access: &Access<'ctx>) -> Option<InstructionValue<'ctx>> {
+    let block = access.instruction.get_parent()?;
+    let maker = access.address.as_instruction();
+    let maker = maker.filter(|maker| maker.get_parent() == Some(block));
+    let mut at = match maker {
+        Some(maker) => maker.get_next_instruction()?,
+        None => block.get_first_instruction()?,
+    };
+    let entrance = [InstructionOpcode::Phi, InstructionOpcode::LandingPad];
+    while entrance.contains(&at.get_opcode()) {
+        at = at.get_next_instruction()?;
+    }
+    Some(at)
+}
+
 /// Emits hooks into one module.
 pub struct Hooks<'ctx> {
     context: &'ctx Context,
@@ -129,6 +147,29 @@ impl<'ctx> Hooks<'ctx> {
         }
     }
 
+    /// Aims a watchpoint slot at an access, as early as the access is certain to
+    /// come and its address is known: at the start of its block, or behind the
+    /// instruction of the block that computes the address. Aiming takes tens of
+    /// microseconds; the farther it is from the access, the less it moves the
+    /// access in time, and the sooner other threads' accesses are seen.
+    fn aim(&self, slot: u8, access: &Access<'ctx>) -> Result<(), BuilderError> {
+        match arming_point(access) {
+            Some(point) => self.stand_between(access.instruction, point),
+            None => self.stand_before(access.instruction),
+        }
+        let wide = self.context.i64_type();
+        let address = self
+            .builder
+            .build_ptr_to_int(access.address, wide, "failsketch.aim")?;
+        let arguments = [
+            self.narrow(slot.into()).into(),
+            address.into(),
+            self.narrow(access.size.into()).into(),
+        ];
+        self.builder.build_call(self.arm, &arguments, "")?;
+        Ok(())
+    }
+
     /// Brackets a load or store, and aims a watchpoint at it first if the plan says so.
     pub fn access(
         &self,
@@ -139,19 +180,14 @@ impl<'ctx> Hooks<'ctx> {
         let Some(next) = access.instruction.get_next_instruction() else {
             return Ok(());
         };
+        if let Some(slot) = arm_slot {
+            self.aim(slot, access)?;
+        }
         self.stand_before(access.instruction);
         let wide = self.context.i64_type();
         let address = self
             .builder
             .build_ptr_to_int(access.address, wide, "failsketch.address")?;
-        if let Some(slot) = arm_slot {
-            let arguments = [
-                self.narrow(slot.into()).into(),
-                address.into(),
-                self.narrow(access.size.into()).into(),
-            ];
-            self.builder.build_call(self.arm, &arguments, "")?;
-        }
         let before = self.read_clock(READ_CLOCK_BEFORE)?;
         self.stand_between(access.instruction, next);
         let (value, after, flags) = match access.stored {

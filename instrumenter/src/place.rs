@@ -64,7 +64,7 @@ struct SiteIndex<'p> {
 
 impl<'p> SiteIndex<'p> {
     fn new(plan: &'p TrackingPlan) -> Self {
-        let statements: HashMap<_, _> = plan.statements.iter().map(|s| (s.id, s)).collect();
+        let statements: HashMap<_, _> = plan.all_statements().map(|s| (s.id, s)).collect();
         let mut by_line: HashMap<_, Vec<_>> = HashMap::new();
         for site in &plan.sites {
             if let Some(statement) = statements.get(&site.statement) {

@@ -1,14 +1,32 @@
-//! What a tracked build records: the first σ statements of a slice as hooks.
+//! What a tracked build records: the first σ statements of a slice as hooks,
+//! with the branches that lead to them and the synchronisation on the way.
+//!
+//! Deliberately absent: how points are chosen (`slicer`) and where they end up
+//! in optimised code (`instrumenter`). The text form and the difference of two
+//! plans are in `plan_text`.
 
-use crate::{BuildId, LocationName, PointKind, Schema, Statement};
+use crate::{BuildId, LocationName, PointKind, Schema, SiteId, Statement, StatementId, Tier};
 use serde::{Deserialize, Serialize};
-
-use crate::{SiteId, StatementId};
 
 /// The hardware offers four watchpoints a thread.
 pub const WATCH_SLOTS: usize = 4;
 
-/// One hook: a track point of a tracked statement.
+/// Why a hook is there.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
+#[serde(rename_all = "snake_case")]
+pub enum Purpose {
+    /// It is a point of a tracked statement.
+    #[default]
+    Statement,
+    /// A branch that decides whether a tracked statement is reached.
+    ControlFlow,
+    /// A synchronisation call on the way: it orders threads, and no more.
+    Order,
+}
+
+/// One hook: a track point of a tracked statement, or of one beside it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Site {
     pub id: SiteId,
@@ -20,6 +38,38 @@ pub struct Site {
     /// The watchpoint slot that this access aims at its own address before it
     /// runs, if the plan watches its location.
     pub arm_slot: Option<u8>,
+    /// Only [`Purpose::Statement`] counts for σ.
+    #[serde(default)]
+    pub purpose: Purpose,
+}
+
+/// What the record of a site proves about a statement without one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Witness {
+    /// The statement ran just before the site; nothing recorded lies between.
+    JustBefore(SiteId),
+    /// The statement ran before the site: it dominates the site.
+    Before(SiteId),
+    /// The statement runs after the site, unless the thread ends first: it
+    /// postdominates the site.
+    After(SiteId),
+}
+
+impl Witness {
+    pub fn site(self) -> SiteId {
+        match self {
+            Witness::JustBefore(site) | Witness::Before(site) | Witness::After(site) => site,
+        }
+    }
+}
+
+/// A tracked statement without a hook of its own, and whose record tells of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Implied {
+    pub statement: StatementId,
+    /// Any one of them suffices.
+    pub by: Vec<Witness>,
 }
 
 /// A plan is a value: same slice, same σ, same plan.
@@ -30,13 +80,31 @@ pub struct TrackingPlan {
     pub build: BuildId,
     /// How many statements of the slice, nearest first, are tracked.
     pub sigma: u32,
+    /// Which of the plans for this σ it is. All have the same hooks; they
+    /// differ in what they watch.
+    #[serde(default)]
+    pub variant: u32,
+    /// What an agent must offer for all of this plan to work.
+    #[serde(default = "watchpoints")]
+    pub tier: Tier,
     /// The tracked statements: the slice's first σ, then those that watchpoints discovered.
     pub statements: Vec<Statement>,
+    /// Statements that are not tracked and have a hook for another purpose.
+    #[serde(default)]
+    pub beside: Vec<Statement>,
     pub sites: Vec<Site>,
+    /// Tracked statements that other sites tell of.
+    #[serde(default)]
+    pub implied: Vec<Implied>,
     /// The location each watchpoint slot follows; at most [`WATCH_SLOTS`].
     pub watched: Vec<LocationName>,
-    /// Locations that wanted a watchpoint and found no free slot.
+    /// Locations that this plan does not watch and another variant, or none, does.
     pub unwatched: Vec<LocationName>,
+}
+
+/// Plans of earlier releases did not say.
+fn watchpoints() -> Tier {
+    Tier::Watchpoints
 }
 
 impl TrackingPlan {
@@ -50,6 +118,11 @@ impl TrackingPlan {
 
     pub fn tracks(&self, id: StatementId) -> bool {
         self.statements.iter().any(|s| s.id == id)
+    }
+
+    /// Every statement that has a hook or is tracked without one.
+    pub fn all_statements(&self) -> impl Iterator<Item = &Statement> {
+        self.statements.iter().chain(&self.beside)
     }
 }
 

@@ -35,6 +35,13 @@ pub struct VariantRef {
     pub campaign: CampaignId,
     /// Counts the doublings of σ, from 1.
     pub iteration: u32,
+    /// Which of the iteration's plans (see [`crate::TrackingPlan::variant`]).
+    #[serde(default, skip_serializing_if = "is_first")]
+    pub plan: u32,
+}
+
+fn is_first(plan: &u32) -> bool {
+    *plan == 0
 }
 
 /// A reading of the time-stamp counter.

@@ -56,6 +56,14 @@ pub enum SyncOp {
     ThreadJoin,
     CondWait,
     CondSignal,
+    /// A read-write lock, taken for reading.
+    ReadLock,
+    /// Taken for writing.
+    WriteLock,
+    ReadWriteUnlock,
+    SemaphoreWait,
+    SemaphorePost,
+    BarrierWait,
 }
 
 /// Something in a statement that a hook can record.

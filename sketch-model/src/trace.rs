@@ -22,6 +22,8 @@ pub struct Interval {
 pub enum Source {
     Probe(SiteId),
     Watchpoint,
+    /// The record of this site tells of it (see [`crate::Witness::JustBefore`]).
+    Implied(SiteId),
 }
 
 /// A value that an access read or wrote.

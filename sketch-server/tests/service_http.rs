@@ -29,6 +29,7 @@ fn variant(campaign: u64, iteration: u32) -> VariantRef {
     VariantRef {
         campaign: CampaignId(campaign),
         iteration,
+        plan: 0,
     }
 }
 

@@ -101,6 +101,7 @@ fn an_unknown_tracked_build_is_refused() {
     let variant = VariantRef {
         campaign: CampaignId(u64::MAX),
         iteration: u32::MAX,
+        plan: 0,
     };
     let reply = server.post_json("/api/v1/runs", &tracked("r", variant, Outcome::Success));
     assert_eq!(reply.status, 404, "{}", reply.text());

@@ -169,6 +169,7 @@ async fn only_runs_that_count_are_replayed_and_only_of_their_variant() {
         Some(VariantRef {
             campaign: CampaignId(1),
             iteration,
+            plan: 0,
         })
     };
     let roles = [
@@ -211,11 +212,16 @@ async fn campaigns_builds_slices_and_all_sketch_versions_read_back() {
         variant: VariantRef {
             campaign: CampaignId(1),
             iteration: 1,
+            plan: 0,
         },
         plan: TrackingPlan {
             schema: Schema::default(),
             build: build.clone(),
             sigma: 2,
+            variant: 0,
+            tier: Tier::Inline,
+            beside: Vec::new(),
+            implied: Vec::new(),
             statements: Vec::new(),
             sites: Vec::new(),
             watched: Vec::new(),
@@ -317,7 +323,7 @@ async fn a_newer_schema_is_refused_and_left_alone() {
     newer.close().await;
     let refusal = SqliteStorage::open(&path).await.unwrap_err().to_string();
     assert!(
-        refusal.contains("schema version 99") && refusal.contains("versions up to 1"),
+        refusal.contains("schema version 99") && refusal.contains("versions up to 2"),
         "{refusal}"
     );
 }

@@ -110,14 +110,14 @@ impl ControlDependence {
 }
 
 /// The loops of a function, by the blocks they consist of.
-struct Loops {
+pub(crate) struct Loops {
     bodies: Vec<BTreeSet<BlockId>>,
     /// For each block, the loops that hold it.
     around: Vec<Vec<usize>>,
 }
 
 impl Loops {
-    fn of(function: &Function) -> Loops {
+    pub fn of(function: &Function) -> Loops {
         let predecessors = function.predecessors();
         let mut result = Loops {
             bodies: Vec::with_capacity(function.loops.len()),
@@ -138,6 +138,18 @@ impl Loops {
             result.bodies.push(body);
         }
         result
+    }
+
+    /// Whether every loop around `inner` is also around `other`, in the flow of
+    /// control or in the text (where `other` leaves the loop).
+    pub fn are_shared(&self, function: &Function, inner: BlockId, other: BlockId) -> bool {
+        let mut around = self.around[inner as usize].iter();
+        around.all(|number| {
+            let source = &function.loops[*number];
+            let start = function.blocks[other as usize].start;
+            self.bodies[*number].contains(&other)
+                || start.is_some_and(|at| source.start <= at && at <= source.end)
+        })
     }
 
     /// Whether `block` stands behind a loop that holds `decider`, in the text
@@ -164,7 +176,10 @@ fn reachable(function: &Function, mut work: Vec<BlockId>) -> Vec<bool> {
 
 /// For each block its immediate postdominator; `None` is the imagined exit, to
 /// which `leaving` blocks have an edge besides their own.
-fn immediate_postdominators(function: &Function, leaving: &[BlockId]) -> Vec<Option<usize>> {
+pub(crate) fn immediate_postdominators(
+    function: &Function,
+    leaving: &[BlockId],
+) -> Vec<Option<usize>> {
     let count = function.blocks.len();
     let exit = count;
     let mut backward: Vec<Vec<usize>> = vec![Vec::new(); count + 1];

@@ -8,7 +8,9 @@
 //! everything is a pure function over that data: dependences of one instruction
 //! (`dependences`, with `contents` for memory, `crossing` for calls, `carried`
 //! for what libraries carry, `control`, `reaching`), a shortest-path walk over
-//! them (`walk`), the slice in statements (`slice`), the plan (`plan`).
+//! them (`walk`), the slice in statements (`slice`), and the plan: its points
+//! (`plan`, `branch_points`, `order_points`), what needs no hook (`implied`, by
+//! `dominance`), what is watched where (`plan_variants`).
 //!
 //! Deliberately absent: files, clocks, global state. Bytes and source text come
 //! in as arguments; the build store and the server own the IO.
@@ -16,6 +18,7 @@
 mod alias;
 mod andersen;
 mod bytes;
+mod branch_points;
 mod calls;
 mod carried;
 mod classes;
@@ -25,8 +28,10 @@ mod criteria;
 mod crossing;
 mod debug_info;
 mod dependences;
+mod dominance;
 mod error;
 mod graph;
+mod implied;
 mod index;
 mod library;
 mod llvm;
@@ -37,8 +42,10 @@ mod load_initial;
 mod load_virtual;
 mod names;
 mod origins;
+mod order_points;
 mod places;
 mod plan;
+mod plan_variants;
 mod pointers;
 mod points;
 mod points_to;
@@ -55,6 +62,7 @@ pub use criteria::{Criterion, FailureShape, condition_frame, criteria};
 pub use error::SlicerError;
 pub use load::{Loader, ModuleInput};
 pub use plan::plan;
+pub use plan_variants::plan_variants;
 pub use program::{Program, StatementInfo};
 pub use slice::{backward_slice, entry_for, slice_from};
 pub use stored::GraphError;

@@ -316,7 +316,18 @@ pub(crate) fn sync_op(function: &str) -> Option<SyncOp> {
             SyncOp::MutexLock
         }
         "mtx_lock" | "mtx_trylock" | "mtx_timedlock" => SyncOp::MutexLock,
-        "pthread_mutex_unlock" | "mtx_unlock" => SyncOp::MutexUnlock,
+        "pthread_spin_lock" | "pthread_spin_trylock" => SyncOp::MutexLock,
+        "pthread_mutex_unlock" | "mtx_unlock" | "pthread_spin_unlock" => SyncOp::MutexUnlock,
+        "pthread_rwlock_rdlock" | "pthread_rwlock_tryrdlock" | "pthread_rwlock_timedrdlock" => {
+            SyncOp::ReadLock
+        }
+        "pthread_rwlock_wrlock" | "pthread_rwlock_trywrlock" | "pthread_rwlock_timedwrlock" => {
+            SyncOp::WriteLock
+        }
+        "pthread_rwlock_unlock" => SyncOp::ReadWriteUnlock,
+        "sem_wait" | "sem_trywait" | "sem_timedwait" => SyncOp::SemaphoreWait,
+        "sem_post" => SyncOp::SemaphorePost,
+        "pthread_barrier_wait" => SyncOp::BarrierWait,
         "pthread_create" | "thrd_create" => SyncOp::ThreadCreate,
         "pthread_join" | "thrd_join" => SyncOp::ThreadJoin,
         "pthread_cond_wait" | "pthread_cond_timedwait" => SyncOp::CondWait,

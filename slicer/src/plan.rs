@@ -3,11 +3,15 @@
 //! Watchpoints are scarce, so the locations of the failing statement get one
 //! first, then the others in slice order. A slot is aimed by every tracked
 //! access of its location, just before the access: whoever comes first arms it.
-//! What finds no slot is named in the plan; splitting a plan over the fleet is
-//! issue 3's.
+//! What finds no slot is named in the plan.
+//!
+//! This is the part of a plan that follows from the slice alone. What needs the
+//! program (branches, synchronisation on the way, pruning) and the split over
+//! the fleet are in [`crate::plan_variants`].
 
 use sketch_model::{
-    LocationName, Schema, Site, SiteId, Slice, SliceEntry, TrackPoint, TrackingPlan, WATCH_SLOTS,
+    LocationName, Purpose, Schema, Site, SiteId, Slice, SliceEntry, Tier, TrackPoint, TrackingPlan,
+    WATCH_SLOTS,
 };
 
 /// The plan for a given σ. Same slice, same σ, same discoveries: same plan.
@@ -20,7 +24,7 @@ pub fn plan(slice: &Slice, sigma: u32, discovered: &[SliceEntry]) -> TrackingPla
     }
     let mut wanted: Vec<&LocationName> = Vec::new();
     for point in tracked.iter().flat_map(|entry| &entry.points) {
-        let name = point.location.as_ref().filter(|_| can_watch(point));
+        let name = point.location.as_ref().filter(|_| watchable(point));
         if let Some(name) = name.filter(|name| !wanted.contains(name)) {
             wanted.push(name);
         }
@@ -29,7 +33,7 @@ pub fn plan(slice: &Slice, sigma: u32, discovered: &[SliceEntry]) -> TrackingPla
     let mut sites = Vec::new();
     for entry in &tracked {
         for point in &entry.points {
-            let slot = point.location.as_ref().filter(|_| can_watch(point));
+            let slot = point.location.as_ref().filter(|_| watchable(point));
             let slot = slot.and_then(|name| watched.iter().position(|w| *w == name));
             sites.push(Site {
                 id: SiteId(sites.len() as u32),
@@ -39,6 +43,7 @@ pub fn plan(slice: &Slice, sigma: u32, discovered: &[SliceEntry]) -> TrackingPla
                 location: point.location.clone(),
                 size: point.size,
                 arm_slot: slot.map(|slot| slot as u8),
+                purpose: Purpose::Statement,
             });
         }
     }
@@ -46,15 +51,26 @@ pub fn plan(slice: &Slice, sigma: u32, discovered: &[SliceEntry]) -> TrackingPla
         schema: Schema::default(),
         build: slice.build.clone(),
         sigma,
+        variant: 0,
+        tier: if watched.is_empty() {
+            Tier::Inline
+        } else {
+            Tier::Watchpoints
+        },
         statements: tracked.iter().map(|e| e.statement.clone()).collect(),
+        beside: Vec::new(),
         sites,
+        implied: Vec::new(),
         watched: watched.iter().map(|name| (*name).clone()).collect(),
         unwatched: unwatched.iter().map(|name| (*name).clone()).collect(),
     }
 }
 
-/// Whether a point touches a named location of a size that the hardware watches.
-fn can_watch(point: &TrackPoint) -> bool {
-    matches!(point.size, 1 | 2 | 4 | 8)
-        && !matches!(point.location, None | Some(LocationName::Unnamed))
+fn watchable(point: &TrackPoint) -> bool {
+    can_watch(point.size, &point.location)
+}
+
+/// Whether an access is of a named location of a size that the hardware watches.
+pub(crate) fn can_watch(size: u32, location: &Option<LocationName>) -> bool {
+    matches!(size, 1 | 2 | 4 | 8) && !matches!(location, None | Some(LocationName::Unnamed))
 }

@@ -25,7 +25,7 @@ impl Program {
         points
     }
 
-    fn points_of(&self, at: InstructionRef) -> Vec<TrackPoint> {
+    pub(crate) fn points_of(&self, at: InstructionRef) -> Vec<TrackPoint> {
         let function = self.function(at);
         let column = function.instructions[at.instruction as usize].column;
         let plain = |kind| {

@@ -7,8 +7,57 @@ mod common;
 #[path = "common/corpus.rs"]
 mod corpus;
 
+use common::no_source;
 use corpus::{Annotated, MODES, Score, programs};
-use slicer::Alias;
+use sketch_model::TrackingPlan;
+use slicer::{Alias, plan_variants};
+
+/// What is wrong with the plan for the whole slice, in words.
+fn tracking_problems(program: &Annotated) -> Vec<String> {
+    let name = &program.name;
+    let slice = program.slice(Alias::default());
+    let sigma = slice.entries.len() as u32;
+    let plans = plan_variants(&program.program, &slice, sigma, &[], &no_source);
+    let has_site = |plan: &TrackingPlan, line: u32| {
+        let on_line = plan.all_statements().filter(|s| s.location.line == line);
+        let on_line: Vec<_> = on_line.map(|s| s.id).collect();
+        plan.sites.iter().any(|s| on_line.contains(&s.statement))
+    };
+    let mut problems = Vec::new();
+    for (word, wanted) in [("TRACK", true), ("NOTRACK", false)] {
+        for line in program.lines_with(word) {
+            if program.statement(line).is_none() {
+                problems.push(format!("{name}:{line} is annotated but has no statement"));
+            }
+            if plans.iter().any(|plan| has_site(plan, line) != wanted) {
+                let has = if wanted { "no" } else { "a" };
+                problems.push(format!("{name}:{line} has {has} site"));
+            }
+        }
+    }
+    problems
+}
+
+#[test]
+fn plans_have_hooks_where_they_must_and_not_where_they_need_none() {
+    let mut claims = [("TRACK", 0), ("NOTRACK", 0)];
+    let mut problems = Vec::new();
+    for path in programs() {
+        let text = std::fs::read_to_string(&path).expect("a readable program");
+        if !text.contains("TRACK") {
+            continue;
+        }
+        let program = Annotated::load(&path);
+        problems.extend(tracking_problems(&program));
+        for (word, count) in &mut claims {
+            *count += usize::from(!program.lines_with(word).is_empty());
+        }
+    }
+    assert!(problems.is_empty(), "{}", problems.join("\n"));
+    for (word, count) in claims {
+        assert!(count >= 15, "{word} is claimed in {count} programs only");
+    }
+}
 
 #[test]
 fn slices_hold_what_they_must_and_nothing_they_must_not() {

@@ -17,6 +17,7 @@ pub const AGENT: &str = env!("CARGO_BIN_EXE_failsketch-agent");
 pub const VARIANT: VariantRef = VariantRef {
     campaign: CampaignId(3),
     iteration: 2,
+    plan: 0,
 };
 
 /// A folder for one test, with everything it makes.

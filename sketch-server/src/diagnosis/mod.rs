@@ -16,6 +16,7 @@
 
 pub mod attribution;
 pub mod decoded_run;
+pub mod executed;
 pub mod hits;
 pub mod instruction;
 pub mod order;
@@ -35,9 +36,10 @@ pub mod value_evidence;
 
 pub use attribution::{CodeMap, FunctionCode};
 pub use decoded_run::{DecodedRun, RunThread};
+pub use executed::{Proof, executed};
 pub use population::Population;
 pub use predictors::{Answer, Observations, observe};
-pub use ranking::{Nearness, rank};
+pub use ranking::{Nearness, rank, rank_apart};
 pub use sketch_builder::{FailureWords, SketchInputs, build};
 pub use stop_rule::{IterationResult, Wanted, best_overall, settled, wanted};
 pub use trace::decode;

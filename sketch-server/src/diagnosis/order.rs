@@ -12,10 +12,15 @@
 //!
 //! Without evidence two events are unordered, and stay so.
 //!
-//! Synchronisation records (lock, unlock, create, join) order events through
-//! their intervals, like all others. Deliberately absent in this form: the
-//! stronger inference that critical sections of one mutex exclude each other,
-//! and order through values of *other* locations.
+//! Synchronisation records (lock, unlock, create, join, and those that a plan
+//! holds for order alone) order events through their intervals, like all others:
+//! an unlock begins before the lock that waited for it returns, so what the one
+//! thread did before its unlock ends before what the other does with the lock
+//! begins. No rule of their own is needed where both ends are recorded, and
+//! where one is missing none would be sound: that critical sections of one mutex
+//! exclude each other is not true of a section with a wait on a condition in it,
+//! which need not be recorded; and which thread a creation made, a record does
+//! not say. Also absent: order through values of *other* locations.
 //!
 //! Intervals are only as good as the hooks that measure them: those fence the
 //! readings of the clock against the access and wait for a store to become

@@ -29,7 +29,7 @@ use sketch_model::{
     Predictor, PredictorClass, RankedPredictor, Ranking, RunId, Score, Slice, StatementId,
 };
 use std::cmp::Ordering;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// How near statements are to the failing one.
 #[derive(Clone, Debug, Default)]
@@ -102,6 +102,45 @@ pub fn rank(population: &Population, looks: u64, nearness: &Nearness) -> Ranking
         tested,
         looks,
         predictors: ranked,
+    }
+}
+
+/// Ranks predictors over populations that must not be pooled, because probing
+/// differs between them. Each is scored within a population by itself; one that
+/// several populations know stands with its best score. All of them together
+/// are what was tested.
+pub fn rank_apart(populations: &[&Population], looks: u64, nearness: &Nearness) -> Ranking {
+    if let [only] = populations {
+        return rank(only, looks, nearness);
+    }
+    let parts: Vec<Ranking> = populations
+        .iter()
+        .map(|population| rank(population, looks, nearness))
+        .collect();
+    let tested = parts.iter().map(|part| part.tested).sum();
+    let mut all: Vec<RankedPredictor> = Vec::new();
+    for part in parts {
+        let further = tested as f64 / part.tested.max(1) as f64;
+        for mut ranked in part.predictors {
+            let score = &mut ranked.score;
+            score.corrected_p = (score.corrected_p * further).min(1.0);
+            all.push(ranked);
+        }
+    }
+    all.sort_by(|a, b| better(a, b, nearness));
+    let mut told: BTreeSet<Predictor> = BTreeSet::new();
+    let mut predictors: Vec<RankedPredictor> = Vec::new();
+    for ranked in all {
+        if !told.contains(&ranked.predictor) {
+            told.insert(ranked.predictor.clone());
+            told.extend(ranked.same_runs.iter().cloned());
+            predictors.push(ranked);
+        }
+    }
+    Ranking {
+        tested,
+        looks,
+        predictors,
     }
 }
 

@@ -110,7 +110,10 @@ pub fn build(inputs: SketchInputs<'_>) -> FailureSketch {
 }
 
 fn all_statements(inputs: &SketchInputs<'_>) -> BTreeMap<StatementId, Statement> {
-    let planned = inputs.plan.map_or(&[][..], |p| &p.statements);
+    let planned = inputs
+        .plan
+        .into_iter()
+        .flat_map(TrackingPlan::all_statements);
     let sliced = inputs.slice.entries.iter().map(|e| &e.statement);
     let others = inputs.other_statements.iter();
     let failing = std::iter::once(inputs.failure.statement);
@@ -182,7 +185,15 @@ fn drawn_steps(
     predictors: &[SketchPredictor],
 ) -> (Vec<SketchStep>, Vec<OrderArrow>) {
     let evidence = Evidence::new(run);
-    let best = |class| inputs.ranking.best(class).filter(|p| separates(p));
+    // Hooked for order or control flow, not tracked: drawn only if it matters.
+    let beside = inputs.plan.map_or(&[][..], |plan| &plan.beside);
+    let beside: BTreeSet<StatementId> = beside.iter().map(|s| s.id).collect();
+    let matters = |p: &RankedPredictor| {
+        let statements = p.predictor.statements();
+        separates(p)
+            && (p.score.corrected_p < SIGNIFICANT || !statements.iter().any(|s| beside.contains(s)))
+    };
+    let best = |class| inputs.ranking.best(class).filter(|p| matters(p));
     let order = best(PredictorClass::Order);
     let pattern = order
         .and_then(|p| last_occurrence(&evidence, &p.predictor))
@@ -201,6 +212,7 @@ fn drawn_steps(
             .entries
             .iter()
             .map(|e| e.statement.id)
+            .filter(|id| !beside.contains(id))
             .collect(),
     };
     let chosen = steps::choose(&evidence, &subject);

@@ -15,6 +15,7 @@
 
 use super::attribution::{Attributor, CodeMap};
 use super::decoded_run::{DecodedRun, Hole, RunThread, WatchCoverage, weight_of};
+use super::executed::add_implied;
 use super::hits::{self, PlacedHits};
 use sketch_model::{
     EventKind, ExecutionTrace, Interval, LocationName, ObservedValue, Outcome, PointKind,
@@ -118,14 +119,16 @@ fn probe_timeline(thread: &ThreadRecord, plan: &TrackingPlan, unknown: &mut u64)
     let mut events = decode(&thread.head);
     let hole = (thread.dropped > 0).then_some(events.len());
     events.extend(decode(&thread.tail));
-    Timeline {
+    let mut timeline = Timeline {
         thread: RunThread {
             index,
             tid: thread.tid,
         },
         events,
         hole,
-    }
+    };
+    add_implied(&mut timeline, plan);
+    timeline
 }
 
 /// `None` if the plan has no such site or the record contradicts it.

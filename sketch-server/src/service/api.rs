@@ -119,17 +119,27 @@ async fn assign(
     check_id("agent id", &request.agent.0)?;
     known_build(&service, &request.build).await?;
     let campaigns = service.storage.campaigns_of(&request.build).await?;
-    Ok(Json(service.assigner.assign(&request.build, &campaigns)))
+    Ok(Json(service.assigner.assign(&request, &campaigns)))
+}
+
+#[derive(Deserialize)]
+struct PlanNumber {
+    #[serde(default)]
+    plan: u32,
 }
 
 async fn patch(
     State(service): Shared,
     path: Result<Path<(u64, u32)>, PathRejection>,
+    query: Result<Query<PlanNumber>, QueryRejection>,
 ) -> Result<impl IntoResponse, Refusal> {
     let Path((campaign, iteration)) = numbers(path)?;
+    let Query(PlanNumber { plan }) = query
+        .map_err(|_| Refusal::bad_request("the plan of an iteration is a whole number: ?plan=1"))?;
     let variant = VariantRef {
         campaign: CampaignId(campaign),
         iteration,
+        plan,
     };
     let record = service.storage.iteration(variant).await?;
     let record = record.ok_or_else(|| no_such_variant(variant))?;
@@ -263,8 +273,8 @@ fn no_such_campaign(id: CampaignId) -> Refusal {
 
 fn no_such_variant(variant: VariantRef) -> Refusal {
     Refusal::not_found(format!(
-        "campaign {} has no tracked build of iteration {}; ask for an assignment first",
-        variant.campaign, variant.iteration
+        "campaign {} has no tracked build of iteration {}, plan {}; ask for an assignment first",
+        variant.campaign, variant.iteration, variant.plan
     ))
 }
 

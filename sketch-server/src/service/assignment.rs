@@ -9,10 +9,12 @@
 //! others from theirs.
 //! One run in eight stays with P, so that P's own failure rate remains known
 //! beside the tracked build's. The share is kept by counting, not by chance:
-//! the same questions get the same answers.
+//! the same questions get the same answers. Among the plans of an iteration,
+//! `plans` chooses by what the agent can do and by what ran least.
 
 use super::campaign::Campaign;
-use sketch_model::{Assignment, BuildId, CampaignState, Schema};
+use super::plans;
+use sketch_model::{Assignment, AssignmentRequest, BuildId, CampaignState, Schema, VariantRef};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
@@ -23,11 +25,13 @@ pub const UNTRACKED_SHARE: u64 = 8;
 #[derive(Default)]
 pub struct Assigner {
     asked: Mutex<HashMap<BuildId, u64>>,
+    /// How often each tracked build was given out since the server started.
+    given: Mutex<HashMap<VariantRef, u64>>,
 }
 
 impl Assigner {
     /// Answers a request about a build with these campaigns, oldest first.
-    pub fn assign(&self, build: &BuildId, campaigns: &[Campaign]) -> Assignment {
+    pub fn assign(&self, request: &AssignmentRequest, campaigns: &[Campaign]) -> Assignment {
         // `max_by_key` keeps the last of equals: newest first makes that the oldest.
         let first = campaigns
             .iter()
@@ -35,12 +39,22 @@ impl Assigner {
             .filter(|c| !c.is_over())
             .max_by_key(|c| (has_prospects(c), c.untracked_failures));
         let tracked = first.filter(|c| c.state == CampaignState::Tracking);
-        let variant = tracked.filter(|_| !self.stays_with_p(build));
+        let variant = tracked.filter(|_| !self.stays_with_p(&request.build));
         Assignment {
             schema: Schema::default(),
-            variant: variant.map(Campaign::variant),
+            variant: variant.map(|campaign| self.give(campaign, request)),
             finished: first.is_none() && !campaigns.is_empty(),
         }
+    }
+
+    fn give(&self, campaign: &Campaign, request: &AssignmentRequest) -> VariantRef {
+        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        given.retain(|v, _| v.campaign != campaign.id || v.iteration == campaign.iteration);
+        let so_far = |plan| given.get(&campaign.variant(plan)).copied().unwrap_or(0);
+        let plan = plans::next_for(&request.agent, request.tier, &campaign.plans, &so_far);
+        let variant = campaign.variant(plan.unwrap_or(0));
+        *given.entry(variant).or_default() += 1;
+        variant
     }
 
     fn stays_with_p(&self, build: &BuildId) -> bool {
@@ -60,9 +74,12 @@ fn has_prospects(campaign: &Campaign) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::service::plans::PlanRuns;
     use crate::service::storage::BuildCounts;
     use crate::service::symbolize::LocatedFailure;
-    use sketch_model::{CampaignId, FailureKind, SourceLocation, Statement, StatementId};
+    use sketch_model::{
+        AgentId, CampaignId, FailureKind, SourceLocation, Statement, StatementId, Tier,
+    };
 
     fn tracking(id: u64, untracked_failures: u64) -> Campaign {
         let failure = LocatedFailure {
@@ -91,9 +108,16 @@ mod tests {
         campaign
     }
 
+    fn request(tier: Tier) -> AssignmentRequest {
+        AssignmentRequest {
+            agent: AgentId("agent-1".into()),
+            build: BuildId("ab".into()),
+            tier,
+        }
+    }
+
     fn first(campaigns: &[Campaign]) -> Option<CampaignId> {
-        let build = BuildId("ab".into());
-        let assignment = Assigner::default().assign(&build, campaigns);
+        let assignment = Assigner::default().assign(&request(Tier::Watchpoints), campaigns);
         assignment.variant.map(|variant| variant.campaign)
     }
 
@@ -101,6 +125,25 @@ mod tests {
     fn the_commonest_failure_is_first_and_the_oldest_of_equals() {
         let campaigns = [tracking(1, 2), tracking(2, 5), tracking(3, 5)];
         assert_eq!(first(&campaigns), Some(CampaignId(2)));
+    }
+
+    #[test]
+    fn plans_are_given_out_evenly_by_what_agents_can_do() {
+        let mut campaign = tracking(1, 2);
+        let plan = |(number, tier)| PlanRuns::new(number, tier);
+        let tiers = [Tier::Watchpoints, Tier::Watchpoints, Tier::Inline];
+        campaign.built_for(2, (0..).zip(tiers).map(plan).collect());
+        let assigner = Assigner::default();
+        let given = |tier| {
+            let assignment = assigner.assign(&request(tier), &[campaign.clone()]);
+            assignment.variant.map(|variant| variant.plan)
+        };
+        let watching: Vec<_> = (0..80).map(|_| given(Tier::IntelPt)).collect();
+        let count = |plan| watching.iter().filter(|given| **given == plan).count();
+        // One request in eight stays with P.
+        assert_eq!((count(None), count(Some(2))), (10, 0));
+        assert!(count(Some(0)).abs_diff(count(Some(1))) <= 8, "{watching:?}");
+        assert_eq!(given(Tier::Inline), Some(2));
     }
 
     #[test]

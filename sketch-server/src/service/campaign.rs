@@ -15,14 +15,16 @@
 //! Counts of one iteration start at zero: runs of different tracked builds are
 //! never pooled, because probing changes how often a program fails.
 
+use super::plans::PlanRuns;
 use super::storage::{BuildCounts, RunRole};
 use super::symbolize::LocatedFailure;
 use crate::diagnosis::IterationResult;
 use serde::{Deserialize, Serialize};
 use sketch_model::{
     BestPredictor, BuildId, CampaignId, CampaignState, CampaignSummary, FailureSignature,
-    StatementId, VariantRef,
+    StatementId, Tier, VariantRef,
 };
+use std::collections::BTreeSet;
 
 /// σ of the first iteration.
 pub const FIRST_SIGMA: u32 = 2;
@@ -64,6 +66,12 @@ pub struct Campaign {
     pub tracked_successful: u64,
     /// Those that failed in another way: neither failing nor successful.
     pub tracked_otherwise: u64,
+    /// The same by plan: runs of different plans are never pooled.
+    #[serde(default)]
+    pub plans: Vec<PlanRuns>,
+    /// What the agents that reported runs of the program can do.
+    #[serde(default)]
+    pub fleet: BTreeSet<Tier>,
     /// Failing runs at the last look: the next one waits for a new one.
     pub failing_at_last_look: u64,
     pub sketch_version: u32,
@@ -160,6 +168,8 @@ impl Campaign {
             tracked_failing: 0,
             tracked_successful: 0,
             tracked_otherwise: 0,
+            plans: Vec::new(),
+            fleet: BTreeSet::new(),
             failing_at_last_look: 0,
             sketch_version: 0,
             best: None,
@@ -174,11 +184,21 @@ impl Campaign {
         }
     }
 
-    /// The tracked build that is being made or run.
-    pub fn variant(&self) -> VariantRef {
+    /// A tracked build that is being made or run, by its plan.
+    pub fn variant(&self, plan: u32) -> VariantRef {
         VariantRef {
             campaign: self.id,
             iteration: self.iteration,
+            plan,
+        }
+    }
+
+    /// The numbers of the current iteration's plans.
+    pub fn plan_numbers(&self) -> Vec<u32> {
+        // Campaigns of earlier releases had one plan and did not list it.
+        match self.plans.as_slice() {
+            [] => vec![0],
+            plans => plans.iter().map(|p| p.plan).collect(),
         }
     }
 
@@ -192,6 +212,20 @@ impl Campaign {
             None => RunRole::Successful,
             Some(signature) if *signature == self.signature => RunRole::Failing,
             Some(_) => RunRole::OtherFailure,
+        }
+    }
+
+    /// Counts a run of one of the current iteration's plans.
+    pub fn count_for(&mut self, plan: u32, role: RunRole) {
+        self.count(role);
+        let Some(runs) = self.plans.iter_mut().find(|p| p.plan == plan) else {
+            return;
+        };
+        match role {
+            RunRole::Failing => runs.failing += 1,
+            RunRole::Successful => runs.successful += 1,
+            RunRole::OtherFailure => runs.otherwise += 1,
+            RunRole::Untracked | RunRole::Late | RunRole::Refused => {}
         }
     }
 
@@ -215,6 +249,12 @@ impl Campaign {
     pub fn built(&mut self, sigma: u32) {
         self.sigma = sigma;
         self.state = CampaignState::Tracking;
+    }
+
+    /// The tracked builds of the current iteration are ready, one for each plan.
+    pub fn built_for(&mut self, sigma: u32, plans: Vec<PlanRuns>) {
+        self.plans = plans;
+        self.built(sigma);
     }
 
     /// The next σ, or `None` if the slice is tracked whole.
@@ -264,6 +304,7 @@ impl Campaign {
         self.tracked_failing = 0;
         self.tracked_successful = 0;
         self.tracked_otherwise = 0;
+        self.plans.clear();
         self.failing_at_last_look = 0;
         self.state = CampaignState::Preparing;
         Step::Rebuild

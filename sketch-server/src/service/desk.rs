@@ -10,6 +10,7 @@
 
 use super::campaign::Campaign;
 use super::diagnose::{self, Tracking};
+use super::plans::PlanRuns;
 use super::storage::{
     Arrival, BuildCounts, Changes, Filing, RunRole, Storage, StorageError, StoredRun,
 };
@@ -103,8 +104,7 @@ impl Desk {
     /// Takes note of what a job reports. A campaign that ended meanwhile ignores it.
     pub fn job_reported(&mut self, report: JobReport) -> Result<(), StorageError> {
         let id = match &report {
-            JobReport::Sliced(id, _) | JobReport::Failed(id, _) => *id,
-            JobReport::Built(iteration, _) => iteration.variant.campaign,
+            JobReport::Sliced(id, _) | JobReport::Built(id, ..) | JobReport::Failed(id, _) => *id,
         };
         let Some(mut campaign) = self.campaigns.get(&id).cloned() else {
             return Ok(());
@@ -125,9 +125,11 @@ impl Desk {
                 }
                 changes.slices.push((id, slice));
             }
-            JobReport::Built(iteration, sigma) => {
-                campaign.built(sigma);
-                changes.iterations.push(*iteration);
+            JobReport::Built(_, iterations, sigma) => {
+                let plans = iterations.iter().map(|i| &i.plan);
+                let plans = plans.map(|plan| PlanRuns::new(plan.variant, plan.tier));
+                campaign.built_for(sigma, plans.collect());
+                changes.iterations = iterations;
             }
             JobReport::Failed(_, problem) => {
                 tracing::warn!(campaign = %id, problem, "a campaign cannot go on");
@@ -211,6 +213,7 @@ impl Desk {
         let mut campaign = known
             .cloned()
             .unwrap_or_else(|| self.new_campaign(&record.build, failure, before));
+        campaign.fleet.insert(record.tier);
         if role == RunRole::Untracked {
             campaign.untracked_failures += 1;
         }
@@ -256,7 +259,8 @@ impl Desk {
             changes.campaigns.push(campaign);
             return Ok(());
         };
-        campaign.count(role);
+        campaign.count_for(variant.plan, role);
+        campaign.fleet.insert(record.tier);
         if role != RunRole::OtherFailure {
             tracking.add(record);
         }
@@ -278,20 +282,24 @@ impl Desk {
         if self.tracking.contains_key(&campaign.id) {
             return Ok(());
         }
-        let variant = campaign.variant();
-        let slice = self.wait(self.storage.slice(campaign.id))?;
-        let iteration = self.wait(self.storage.iteration(variant))?;
-        let (Some(slice), Some(iteration)) = (slice, iteration) else {
+        let Some(slice) = self.wait(self.storage.slice(campaign.id))? else {
             return Ok(());
         };
-        let Ok(code) = self.code(&campaign.build, Some(variant))? else {
-            return Ok(());
-        };
-        let mut tracking = Tracking::new(slice, iteration, code);
-        let mut after = Arrival(0);
-        while let Some(run) = self.wait(self.storage.next_counted(variant, after))? {
-            tracking.add(&run.record);
-            after = run.arrival;
+        let mut tracking = Tracking::new(slice);
+        for plan in campaign.plan_numbers() {
+            let variant = campaign.variant(plan);
+            let Some(iteration) = self.wait(self.storage.iteration(variant))? else {
+                return Ok(());
+            };
+            let Ok(code) = self.code(&campaign.build, Some(variant))? else {
+                return Ok(());
+            };
+            tracking.add_plan(iteration, code);
+            let mut after = Arrival(0);
+            while let Some(run) = self.wait(self.storage.next_counted(variant, after))? {
+                tracking.add(&run.record);
+                after = run.arrival;
+            }
         }
         self.tracking.insert(campaign.id, tracking);
         Ok(())

@@ -14,10 +14,10 @@ use crate::diagnosis::{
     SketchInputs, Wanted,
 };
 use sketch_model::{
-    BestPredictor, FailureSketch, Predictor, PredictorClass, Provenance, Ranking, RunRecord, Slice,
-    Statement, StatementId, Tier, TrackingPlan,
+    BestPredictor, FailureSketch, LocationName, Predictor, PredictorClass, Provenance, Ranking,
+    RunRecord, Slice, Statement, StatementId, Tier, TrackingPlan,
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Failing runs that are kept for drawing one of them.
@@ -26,16 +26,27 @@ const DRAWABLE_KEPT: usize = 8;
 /// What one iteration has shown.
 pub struct Tracking {
     slice: Slice,
-    iteration: IterationRecord,
-    code: Arc<dyn BuildCode>,
-    population: Population,
-    /// All predictors met so far: how many are tested.
-    predictors: BTreeSet<Predictor>,
+    /// By plan: runs of different plans are never pooled.
+    strata: BTreeMap<u32, Stratum>,
     discovered: BTreeSet<StatementId>,
     drawable: Vec<Drawable>,
 }
 
+/// The runs of one plan.
+struct Stratum {
+    iteration: IterationRecord,
+    code: Arc<dyn BuildCode>,
+    population: Population,
+    failing: u64,
+    successful: u64,
+    /// All predictors met so far: how many are tested.
+    predictors: BTreeSet<Predictor>,
+    /// Tracked statements that are known to have run in some run.
+    ran: BTreeSet<StatementId>,
+}
+
 struct Drawable {
+    plan: u32,
     run: DecodedRun,
     observations: Observations,
     tier: Tier,
@@ -48,33 +59,59 @@ pub struct Look {
 }
 
 impl Tracking {
-    pub fn new(slice: Slice, iteration: IterationRecord, code: Arc<dyn BuildCode>) -> Tracking {
+    pub fn new(slice: Slice) -> Tracking {
         Tracking {
             slice,
-            iteration,
-            code,
-            population: Population::default(),
-            predictors: BTreeSet::new(),
+            strata: BTreeMap::new(),
             discovered: BTreeSet::new(),
             drawable: Vec::new(),
         }
     }
 
-    /// Adds a run of this iteration's tracked build.
+    /// Adds a tracked build of this iteration; its runs may follow.
+    pub fn add_plan(&mut self, iteration: IterationRecord, code: Arc<dyn BuildCode>) {
+        let stratum = Stratum {
+            iteration,
+            code,
+            population: Population::default(),
+            failing: 0,
+            successful: 0,
+            predictors: BTreeSet::new(),
+            ran: BTreeSet::new(),
+        };
+        let plan = stratum.iteration.variant.plan;
+        self.strata.insert(plan, stratum);
+    }
+
+    /// Adds a run of one of this iteration's tracked builds.
     pub fn add(&mut self, record: &RunRecord) {
-        let plan = &self.iteration.plan;
-        let Some(run) = diagnosis::decode(record, plan, self.code.code_map()) else {
+        let number = record.variant.map_or(0, |variant| variant.plan);
+        let Some(stratum) = self.strata.get_mut(&number) else {
             return;
         };
-        let observations = diagnosis::observe(&run, plan, &self.iteration.placement);
-        self.population.add(&observations);
-        self.predictors.extend(observations.held.iter().cloned());
+        if record.failed() {
+            stratum.failing += 1;
+        } else {
+            stratum.successful += 1;
+        }
+        let plan = &stratum.iteration.plan;
+        let Some(run) = diagnosis::decode(record, plan, stratum.code.code_map()) else {
+            return;
+        };
+        let observations = diagnosis::observe(&run, plan, &stratum.iteration.placement);
+        stratum.population.add(&observations);
+        let held = observations.held.iter().cloned();
+        stratum.predictors.extend(held);
+        stratum
+            .ran
+            .extend(diagnosis::executed(&run, plan).into_keys());
         self.discovered.extend(run.discovered(plan));
         if record.failed() {
             if self.drawable.len() == DRAWABLE_KEPT {
                 self.drawable.remove(0);
             }
             self.drawable.push(Drawable {
+                plan: number,
                 run,
                 observations,
                 tier: record.tier,
@@ -82,13 +119,15 @@ impl Tracking {
         }
     }
 
-    /// Whether there are as many runs as the statistics want.
+    /// Whether some plan has as many runs as the statistics want.
     pub fn enough(&self, campaign: &Campaign) -> bool {
+        let tested = self.strata.values().map(|s| s.predictors.len() as u64);
         let Wanted {
             failing,
             successful,
-        } = diagnosis::wanted(self.predictors.len() as u64, campaign.looks + 1);
-        campaign.tracked_failing >= failing && campaign.tracked_successful >= successful
+        } = diagnosis::wanted(tested.sum(), campaign.looks + 1);
+        let has = |s: &Stratum| s.failing >= failing && s.successful >= successful;
+        self.strata.values().any(has)
     }
 
     /// Looks at the population: ranks, judges, and draws sketch `version`.
@@ -100,7 +139,8 @@ impl Tracking {
         counts: BuildCounts,
     ) -> Look {
         let nearness = Nearness::of_slice(&self.slice);
-        let ranking = diagnosis::rank(&self.population, campaign.looks + 1, &nearness);
+        let populations: Vec<&Population> = self.strata.values().map(|s| &s.population).collect();
+        let ranking = diagnosis::rank_apart(&populations, campaign.looks + 1, &nearness);
         let enough = self.enough(campaign);
         let result = IterationResult::of(campaign.iteration, &ranking);
         let mut history = campaign.history.clone();
@@ -129,9 +169,12 @@ impl Tracking {
         settled: bool,
     ) -> FailureSketch {
         let drawn = self.to_draw(ranking);
+        let number = drawn.map(|drawn| drawn.plan);
+        let stratum = number.and_then(|number| self.strata.get(&number));
+        let stratum = stratum.or_else(|| self.strata.values().next());
         let statements = self.discovered.iter();
         let others: Vec<Statement> = statements
-            .filter_map(|id| self.code.statement(*id))
+            .filter_map(|id| stratum?.code.statement(*id))
             .collect();
         let mut provenance = provenance(campaign, &self.slice, counts);
         provenance.predictors_tested = ranking.tested;
@@ -144,14 +187,59 @@ impl Tracking {
             campaign,
             failure,
             slice: &self.slice,
-            plan: Some(&self.iteration.plan),
+            plan: stratum.map(|s| &s.iteration.plan),
             ranking,
             drawn: drawn.map(|d| &d.run),
             others: &others,
             provenance: &provenance,
             version,
             settled,
+            gaps: self.gaps(),
         })
+    }
+
+    /// What the reader must know of how the plans were run.
+    fn gaps(&self) -> Vec<String> {
+        let mut gaps = Vec::new();
+        if self.strata.len() > 1 {
+            let counts = self.strata.iter().map(|(number, s)| {
+                let all = s.failing + s.successful;
+                format!("plan {number}: {} of {all} runs failed", s.failing)
+            });
+            let counts: Vec<String> = counts.collect();
+            gaps.push(format!(
+                "{} plans watch different locations and are counted apart ({})",
+                self.strata.len(),
+                counts.join(", ")
+            ));
+        }
+        let unwatched = |s: &Stratum| s.iteration.plan.unwatched.iter().cloned().collect();
+        let missed: Option<BTreeSet<LocationName>> =
+            self.strata.values().map(unwatched).reduce(|a, b| &a & &b);
+        let missed = missed.unwrap_or_default();
+        if !missed.is_empty()
+            && self
+                .strata
+                .values()
+                .any(|s| !s.iteration.plan.watched.is_empty())
+        {
+            let names: Vec<String> = missed.iter().map(ToString::to_string).collect();
+            gaps.push(format!("no plan watches {}", names.join(", ")));
+        }
+        let tracked = self
+            .strata
+            .values()
+            .flat_map(|s| &s.iteration.plan.statements);
+        let tracked: BTreeSet<StatementId> = tracked.map(|s| s.id).collect();
+        let ran = |id: &&StatementId| self.strata.values().any(|s| s.ran.contains(*id));
+        let idle = tracked.len() - tracked.iter().filter(ran).count();
+        if idle > 0 {
+            gaps.push(format!(
+                "{idle} of {} tracked statements are not known to have run in any run",
+                tracked.len()
+            ));
+        }
+        gaps
     }
 
     /// The failing run that shows most: one in which the best order (or else
@@ -187,6 +275,7 @@ pub fn first_sketch(
         provenance: &provenance(campaign, slice, counts),
         version,
         settled: false,
+        gaps: Vec::new(),
     })
 }
 
@@ -202,11 +291,12 @@ struct Drawing<'a> {
     provenance: &'a Provenance,
     version: u32,
     settled: bool,
+    gaps: Vec<String>,
 }
 
 fn draw(drawing: Drawing<'_>) -> FailureSketch {
     let campaign = drawing.campaign;
-    let mut gaps = Vec::new();
+    let mut gaps = drawing.gaps;
     if campaign.tracked_otherwise > 0 {
         gaps.push(format!(
             "{} tracked runs failed in another way and count neither as failing nor as successful",

@@ -163,20 +163,26 @@ impl Workshop for LlvmWorkshop {
         Ok(slice)
     }
 
-    fn plan(
+    fn plans(
         &self,
         build: &BuildId,
         slice: &Slice,
         sigma: u32,
         discovered: &[StatementId],
-    ) -> Result<TrackingPlan, WorkshopError> {
+    ) -> Result<Vec<TrackingPlan>, WorkshopError> {
         let loaded = self.loaded(build)?;
         let source = |location: &SourceLocation| loaded.source_line(location);
         let entries: Vec<_> = discovered
             .iter()
             .map(|id| slicer::entry_for(&loaded.program, *id, &source))
             .collect();
-        Ok(slicer::plan(slice, sigma, &entries))
+        Ok(slicer::plan_variants(
+            &loaded.program,
+            slice,
+            sigma,
+            &entries,
+            &source,
+        ))
     }
 
     fn track(&self, build: &BuildId, plan: &TrackingPlan) -> Result<TrackedBinary, WorkshopError> {

@@ -19,6 +19,7 @@ mod engine;
 mod http_error;
 mod llvm_workshop;
 mod pages;
+pub mod plans;
 mod serve;
 mod signing;
 pub mod storage;

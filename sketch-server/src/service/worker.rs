@@ -6,10 +6,11 @@
 //! again.
 
 use super::campaign::Campaign;
+use super::plans::worth_building;
 use super::storage::{Blobs, IterationRecord};
-use super::workshop::{Workshop, WorkshopError};
+use super::workshop::{TrackedBinary, Workshop, WorkshopError};
 use code_patch::SecretKey;
-use sketch_model::{CampaignId, Slice};
+use sketch_model::{CampaignId, Slice, TrackingPlan};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -31,14 +32,15 @@ pub struct Job {
     pub campaign: Campaign,
     /// The slice, if an earlier iteration made it.
     pub slice: Option<Slice>,
+    /// The version of the first patch; each further one has the next.
     pub patch_version: u64,
 }
 
 /// What a job tells the engine, in this order.
 pub enum JobReport {
     Sliced(CampaignId, Slice),
-    /// The tracked build, and the σ it was made with.
-    Built(Box<IterationRecord>, u32),
+    /// The tracked builds, one for each plan, and the σ they were made with.
+    Built(CampaignId, Vec<IterationRecord>, u32),
     Failed(CampaignId, String),
 }
 
@@ -47,7 +49,7 @@ pub fn run(job: Job, tools: &Tools, report: impl Fn(JobReport)) {
     let id = job.campaign.id;
     let done = catch_unwind(AssertUnwindSafe(|| prepare(job, tools, &report)));
     match done {
-        Ok(Ok((iteration, sigma))) => report(JobReport::Built(Box::new(iteration), sigma)),
+        Ok(Ok((iterations, sigma))) => report(JobReport::Built(id, iterations, sigma)),
         Ok(Err(problem)) => report(JobReport::Failed(id, problem)),
         Err(_) => report(JobReport::Failed(
             id,
@@ -61,7 +63,7 @@ fn prepare(
     job: Job,
     tools: &Tools,
     report: &impl Fn(JobReport),
-) -> Result<(IterationRecord, u32), String> {
+) -> Result<(Vec<IterationRecord>, u32), String> {
     let mut campaign = job.campaign;
     let Some(failure) = &campaign.failure else {
         return Err("no statement of the program is known to have failed".into());
@@ -78,18 +80,18 @@ fn prepare(
         }
     };
     campaign.sliced(slice.entries.len() as u32);
-    let (plan, tracked) = loop {
-        let plan = tools
+    let tracked = loop {
+        let plans = tools
             .workshop
-            .plan(
+            .plans(
                 &campaign.build,
                 &slice,
                 campaign.sigma,
                 &campaign.discovered,
             )
             .map_err(words)?;
-        match tools.workshop.track(&campaign.build, &plan) {
-            Ok(tracked) => break (plan, tracked),
+        match track_all(&campaign, plans, tools) {
+            Ok(tracked) => break tracked,
             Err(WorkshopError::NothingToHook) => {}
             Err(error) => return Err(words(error)),
         }
@@ -100,25 +102,46 @@ fn prepare(
         )?;
     };
     let base = tools.workshop.deployed(&campaign.build).map_err(words)?;
-    let patch = code_patch::make(
-        &base,
-        &tracked.deployed,
-        campaign.build.clone(),
-        campaign.variant(),
-        job.patch_version,
-        expiry(),
-        &tools.key,
-    )
-    .map_err(|e| e.to_string())?;
-    let iteration = IterationRecord {
-        variant: campaign.variant(),
-        plan,
-        placement: tracked.placement,
-        patch_version: job.patch_version,
-        patch: tools.blobs.put(&patch).map_err(|e| e.to_string())?,
-        full: tools.blobs.put(&tracked.full).map_err(|e| e.to_string())?,
+    let mut iterations = Vec::new();
+    for (patch_version, (plan, tracked)) in (job.patch_version..).zip(tracked) {
+        let variant = campaign.variant(plan.variant);
+        let patch = code_patch::make(
+            &base,
+            &tracked.deployed,
+            campaign.build.clone(),
+            variant,
+            patch_version,
+            expiry(),
+            &tools.key,
+        )
+        .map_err(|e| e.to_string())?;
+        iterations.push(IterationRecord {
+            variant,
+            plan,
+            placement: tracked.placement,
+            patch_version,
+            patch: tools.blobs.put(&patch).map_err(|e| e.to_string())?,
+            full: tools.blobs.put(&tracked.full).map_err(|e| e.to_string())?,
+        });
+    }
+    Ok((iterations, campaign.sigma))
+}
+
+/// The tracked builds of the plans that the fleet can make use of.
+fn track_all(
+    campaign: &Campaign,
+    plans: Vec<TrackingPlan>,
+    tools: &Tools,
+) -> Result<Vec<(TrackingPlan, TrackedBinary)>, WorkshopError> {
+    let plans = worth_building(plans, &campaign.fleet);
+    if plans.is_empty() {
+        return Err(WorkshopError::NothingToHook);
+    }
+    let track = |plan: TrackingPlan| {
+        let tracked = tools.workshop.track(&campaign.build, &plan)?;
+        Ok((plan, tracked))
     };
-    Ok((iteration, campaign.sigma))
+    plans.into_iter().map(track).collect()
 }
 
 fn words(error: WorkshopError) -> String {

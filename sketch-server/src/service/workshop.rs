@@ -67,13 +67,14 @@ pub trait Workshop: Send + Sync + 'static {
         tracked: Option<&[u8]>,
     ) -> Result<Arc<dyn BuildCode>, WorkshopError>;
     fn slice(&self, build: &BuildId, failure: &LocatedFailure) -> Result<Slice, WorkshopError>;
-    fn plan(
+    /// The plans for a σ, as `slicer::plan_variants` gives them.
+    fn plans(
         &self,
         build: &BuildId,
         slice: &Slice,
         sigma: u32,
         discovered: &[StatementId],
-    ) -> Result<TrackingPlan, WorkshopError>;
+    ) -> Result<Vec<TrackingPlan>, WorkshopError>;
     fn track(&self, build: &BuildId, plan: &TrackingPlan) -> Result<TrackedBinary, WorkshopError>;
     /// P as it is deployed: what patches apply to.
     fn deployed(&self, build: &BuildId) -> Result<Vec<u8>, WorkshopError>;

@@ -3,7 +3,8 @@
 //! `"A:W1@10 B:R2@20=5"` is a run in which thread A writes at statement 1 at
 //! time 10, and thread B reads at statement 2 at time 20 and gets 5. A time may
 //! be an interval (`@10-30`); without `=` the value is unknown. `b3=1` is a
-//! branch at statement 3 that takes successor 1. `A:-@10-20` is a hole: events of
+//! branch at statement 3 that takes successor 1, `l4` the return of a lock, `u5`
+//! the beginning of an unlock. `A:-@10-20` is a hole: events of
 //! A that were lost there. A trailing `!` marks a watchpoint hit instead of a
 //! probe. All accesses are to the field `queue.mut`, 8 bytes at 0x1000, unless
 //! the statement is 100 or more: those touch the global `other`.
@@ -17,6 +18,7 @@ use std::collections::{BTreeMap, BTreeSet};
 pub const VARIANT: VariantRef = VariantRef {
     campaign: CampaignId(1),
     iteration: 1,
+    plan: 0,
 };
 
 pub fn queue_mut() -> LocationName {
@@ -63,6 +65,7 @@ pub fn plan(statements: &[u32]) -> TrackingPlan {
                 location: (offset < 2).then(|| location(*id)),
                 size: 8,
                 arm_slot: (offset == 0).then_some(0),
+                purpose: Purpose::Statement,
             });
         }
     }
@@ -70,6 +73,10 @@ pub fn plan(statements: &[u32]) -> TrackingPlan {
         schema: Schema::default(),
         build: BuildId("b1".to_owned()),
         sigma: statements.len() as u32,
+        variant: 0,
+        tier: Tier::Watchpoints,
+        beside: Vec::new(),
+        implied: Vec::new(),
         statements: statements.iter().map(|s| statement(*s, "")).collect(),
         sites,
         watched: vec![queue_mut()],
@@ -126,6 +133,8 @@ pub fn run(id: &str, failed: bool, script: &str) -> DecodedRun {
                 },
                 2,
             ),
+            "l" => (EventKind::SyncEnd(SyncOp::MutexLock), 3),
+            "u" => (EventKind::SyncBegin(SyncOp::MutexUnlock), 3),
             other => panic!("unknown kind {other}"),
         };
         let access = offset < 2;

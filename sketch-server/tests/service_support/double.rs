@@ -5,9 +5,9 @@
 //! the line, and a tracked build's bytes name its plan.
 
 use sketch_model::{
-    BuildId, DependenceKind, FailureReport, LocationName, Mapping, Placement, PointKind,
+    BuildId, DependenceKind, FailureReport, LocationName, Mapping, Placement, PointKind, Purpose,
     RuntimeAddress, Schema, Site, SiteId, Slice, SliceEntry, SourceLocation, Statement,
-    StatementId, StaticAddress, SyncOp, TrackPoint, TrackingPlan, Why,
+    StatementId, StaticAddress, SyncOp, Tier, TrackPoint, TrackingPlan, Why,
 };
 use sketch_server::diagnosis::{CodeMap, FunctionCode};
 use sketch_server::service::LocatedFailure;
@@ -31,6 +31,8 @@ pub const LINES: [(u32, &str); 6] = [
 pub struct Double {
     /// σ below this has nothing to hook.
     pub hookable_from: u32,
+    /// Plans that watch something, beside the one that does not.
+    pub watching: u32,
     /// What building fails with.
     pub broken: Option<String>,
 }
@@ -164,13 +166,13 @@ impl Workshop for Double {
         Ok(slice)
     }
 
-    fn plan(
+    fn plans(
         &self,
         _: &BuildId,
         slice: &Slice,
         sigma: u32,
         _: &[StatementId],
-    ) -> Result<TrackingPlan, WorkshopError> {
+    ) -> Result<Vec<TrackingPlan>, WorkshopError> {
         let tracked = &slice.entries[..(sigma as usize).min(slice.entries.len())];
         let site = |(number, entry): (usize, &SliceEntry)| Site {
             id: SiteId(number as u32),
@@ -180,16 +182,26 @@ impl Workshop for Double {
             location: entry.points[0].location.clone(),
             size: entry.points[0].size,
             arm_slot: None,
+            purpose: Purpose::Statement,
         };
-        Ok(TrackingPlan {
+        let plan = |variant: u32| TrackingPlan {
             schema: Schema::default(),
             build: build(),
             sigma,
+            variant,
+            tier: if variant < self.watching {
+                Tier::Watchpoints
+            } else {
+                Tier::Inline
+            },
+            beside: Vec::new(),
+            implied: Vec::new(),
             statements: tracked.iter().map(|e| e.statement.clone()).collect(),
             sites: tracked.iter().enumerate().map(site).collect(),
             watched: Vec::new(),
             unwatched: Vec::new(),
-        })
+        };
+        Ok((0..=self.watching).map(plan).collect())
     }
 
     fn track(&self, _: &BuildId, plan: &TrackingPlan) -> Result<TrackedBinary, WorkshopError> {

@@ -5,7 +5,8 @@
 //! that begins with `// FLAGS` adds flags for the compiler; one that begins with
 //! `// ABORT` says that only reaching the failing line counts, and `STACK n`
 //! marks the callers' lines, innermost first. `// ALIAS MODE…` says with which
-//! alias modes the claims hold, where it is not all of them.
+//! alias modes the claims hold, where it is not all of them. `TRACK` has a site in
+//! the plan for the whole slice, whatever its purpose, `NOTRACK` has none.
 
 use super::common::{compile, load, no_source, programs_folder};
 use sketch_model::{Slice, StatementId};

@@ -3,7 +3,7 @@ int main(int argc, char **argv) {
     (void)argv;
     int divisor = 7;      // NOSLICE
     int unrelated = argc; // NOSLICE
-    divisor = argc - 1;   // SLICE!
-    unrelated++;          // NOSLICE
+    divisor = argc - 1;   // SLICE! NOTRACK
+    unrelated++;          // NOSLICE NOTRACK
     return 10 / divisor;  // FAIL
 }

@@ -3,12 +3,12 @@ int main(int argc, char **argv) {
     (void)argv;
     int divisor = 5; // SLICE!
     int shape = 0;   // NOSLICE
-    switch (argc) {  // SLICE!
+    switch (argc) {  // SLICE! TRACK
     case 1:
-        divisor = 0; // SLICE!
+        divisor = 0; // SLICE! NOTRACK
         break;
     case 2:
-        shape = 4; // NOSLICE
+        shape = 4; // NOSLICE NOTRACK
         break;
     }
     shape++; // NOSLICE

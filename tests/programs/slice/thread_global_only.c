@@ -5,15 +5,15 @@ static int *shared;
 static int done;
 static void *work(void *given) {
     (void)given;
-    *shared = 1; // FAIL
-    done = 1; // NOSLICE
+    *shared = 1; // FAIL TRACK
+    done = 1; // NOSLICE NOTRACK
     return NULL;
 }
 int main(int argc, char **argv) {
     (void)argv;
     pthread_t a;
-    shared = NULL; // SLICE!
-    if (argc < 9) // SLICE!
-        pthread_create(&a, NULL, work, NULL); // SLICE!
+    shared = NULL; // SLICE! TRACK
+    if (argc < 9) // SLICE! TRACK
+        pthread_create(&a, NULL, work, NULL); // SLICE! TRACK
     return 0;
 }

@@ -57,6 +57,24 @@ const STEPS: &[&[&str]] = &[&[
         sketch TEXT NOT NULL,
         PRIMARY KEY (campaign, version)
     ) STRICT",
+], &[
+    // Several plans an iteration.
+    "ALTER TABLE runs ADD COLUMN plan INTEGER NOT NULL DEFAULT 0",
+    "ALTER TABLE iterations RENAME TO single_plan_iterations",
+    "CREATE TABLE iterations (
+        campaign INTEGER NOT NULL,
+        iteration INTEGER NOT NULL,
+        plan_number INTEGER NOT NULL,
+        plan TEXT NOT NULL,
+        placement TEXT NOT NULL,
+        patch_version INTEGER NOT NULL UNIQUE,
+        patch TEXT NOT NULL,
+        full_binary TEXT NOT NULL,
+        PRIMARY KEY (campaign, iteration, plan_number)
+    ) STRICT",
+    "INSERT INTO iterations SELECT campaign, iteration, 0, plan, placement, patch_version, patch,
+        full_binary FROM single_plan_iterations",
+    "DROP TABLE single_plan_iterations",
 ]];
 
 /// Takes the steps that the database has not taken yet.
@@ -95,4 +113,25 @@ pub async fn migrate(connection: &mut SqliteConnection, path: &Path) -> Result<(
     .await
     .map_err(failed)?;
     transaction.commit().await.map_err(failed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn tracked_builds_of_the_first_release_become_plan_0() {
+        let mut old = SqliteConnection::connect("sqlite::memory:").await.unwrap();
+        let row = "INSERT INTO iterations VALUES (7, 2, 'plan', 'placement', 5, 'patch', 'full')";
+        let version = "PRAGMA user_version = 1";
+        for statement in STEPS[0].iter().chain(&[row, version]) {
+            sqlx::query(*statement).execute(&mut old).await.unwrap();
+        }
+        migrate(&mut old, Path::new("db")).await.unwrap();
+        let found = sqlx::query("SELECT * FROM iterations WHERE campaign = 7");
+        let found = found.fetch_one(&mut old).await.unwrap();
+        assert_eq!(found.get::<i64, _>("plan_number"), 0);
+        assert_eq!(found.get::<i64, _>("patch_version"), 5);
+        assert_eq!(found.get::<String, _>("full_binary"), "full");
+    }
 }

@@ -61,13 +61,14 @@ impl Storage for SqliteStorage {
     fn accept_run<'a>(&'a self, record: &'a RunRecord) -> Answer<'a, bool> {
         Box::pin(async move {
             let done = sqlx::query(
-                "INSERT INTO runs (id, build, campaign, iteration, record)
-                 VALUES (?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
+                "INSERT INTO runs (id, build, campaign, iteration, plan, record)
+                 VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO NOTHING",
             )
             .bind(&record.id.0)
             .bind(&record.build.0)
             .bind(record.variant.map(|v| v.campaign.0 as i64))
             .bind(record.variant.map(|v| v.iteration))
+            .bind(record.variant.map_or(0, |v| v.plan))
             .bind(packed(record)?)
             .execute(&self.writer)
             .await
@@ -110,12 +111,13 @@ impl Storage for SqliteStorage {
         Box::pin(async move {
             sqlx::query(
                 "SELECT arrival, id, record FROM runs
-                 WHERE campaign = ? AND iteration = ? AND arrival > ?
+                 WHERE campaign = ? AND iteration = ? AND plan = ? AND arrival > ?
                    AND role IN ('failing', 'successful')
                  ORDER BY arrival LIMIT 1",
             )
             .bind(variant.campaign.0 as i64)
             .bind(variant.iteration)
+            .bind(variant.plan)
             .bind(after.0)
             .fetch_optional(&self.readers)
             .await
@@ -206,29 +208,33 @@ impl Storage for SqliteStorage {
 
     fn iteration(&self, variant: VariantRef) -> Answer<'_, Option<IterationRecord>> {
         Box::pin(async move {
-            sqlx::query("SELECT * FROM iterations WHERE campaign = ? AND iteration = ?")
-                .bind(variant.campaign.0 as i64)
-                .bind(variant.iteration)
-                .fetch_optional(&self.readers)
-                .await
-                .map_err(failing_to("read a tracked build"))?
-                .map(|row| {
-                    let version: i64 = column(&row, "patch_version")?;
-                    Ok(IterationRecord {
-                        variant,
-                        plan: parsed(&row, "plan", "plan of campaign", variant.campaign)?,
-                        placement: parsed(
-                            &row,
-                            "placement",
-                            "placement of campaign",
-                            variant.campaign,
-                        )?,
-                        patch_version: version.max(0) as u64,
-                        patch: BlobId(column(&row, "patch")?),
-                        full: BlobId(column(&row, "full_binary")?),
-                    })
+            sqlx::query(
+                "SELECT * FROM iterations
+                 WHERE campaign = ? AND iteration = ? AND plan_number = ?",
+            )
+            .bind(variant.campaign.0 as i64)
+            .bind(variant.iteration)
+            .bind(variant.plan)
+            .fetch_optional(&self.readers)
+            .await
+            .map_err(failing_to("read a tracked build"))?
+            .map(|row| {
+                let version: i64 = column(&row, "patch_version")?;
+                Ok(IterationRecord {
+                    variant,
+                    plan: parsed(&row, "plan", "plan of campaign", variant.campaign)?,
+                    placement: parsed(
+                        &row,
+                        "placement",
+                        "placement of campaign",
+                        variant.campaign,
+                    )?,
+                    patch_version: version.max(0) as u64,
+                    patch: BlobId(column(&row, "patch")?),
+                    full: BlobId(column(&row, "full_binary")?),
                 })
-                .transpose()
+            })
+            .transpose()
         })
     }
 
@@ -292,11 +298,13 @@ async fn write_changes(
         let id = iteration.variant.campaign;
         sqlx::query(
             "INSERT OR REPLACE INTO iterations
-             (campaign, iteration, plan, placement, patch_version, patch, full_binary)
-             VALUES (?, ?, ?, ?, ?, ?, ?)",
+             (campaign, iteration, plan_number, plan, placement, patch_version, patch,
+              full_binary)
+             VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         )
         .bind(id.0 as i64)
         .bind(iteration.variant.iteration)
+        .bind(iteration.variant.plan)
         .bind(json("plan of campaign", id, &iteration.plan)?)
         .bind(json("placement of campaign", id, &iteration.placement)?)
         .bind(iteration.patch_version as i64)
