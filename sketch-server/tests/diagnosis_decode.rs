@@ -95,6 +95,7 @@ fn record(threads: Vec<ThreadRecord>, hits: Vec<WatchHit>) -> RunRecord {
             mapping("/libc", 0x7fff_0000_0000),
         ],
         gaps: Vec::new(),
+        privacy: sketch_model::Privacy::Full,
     }
 }
 
@@ -425,6 +426,7 @@ fn the_failing_thread_is_known_even_if_it_recorded_nothing() {
             tid: 4711,
             frames: vec![],
             truncated: None,
+            waits_for: None,
         }],
         mappings: vec![],
         gaps: vec![],
