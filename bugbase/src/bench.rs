@@ -25,7 +25,7 @@ use std::time::Duration;
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// What to measure: overhead
+    /// What to measure: overhead, agent
     #[arg(default_value = "overhead")]
     what: String,
     #[arg(long, default_value = "pbzip2")]
@@ -41,12 +41,14 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
-    if arguments.what != "overhead" {
-        bail!(
-            "there is no benchmark {:?}; there is: overhead",
-            arguments.what
-        );
+    match arguments.what.as_str() {
+        "overhead" => overhead(arguments),
+        "agent" => crate::bench_agent::run(&arguments.folder, arguments.json.as_ref()),
+        other => bail!("there is no benchmark {other:?}; there are: overhead, agent"),
     }
+}
+
+fn overhead(arguments: &Arguments) -> Result<()> {
     let bug = bug::named(&arguments.bug)?;
     let tools = Tools::find()?;
     let folder = emptied(&arguments.folder)?;

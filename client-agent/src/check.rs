@@ -30,7 +30,10 @@ pub fn check(command: &str, ending: Ending) -> Result<Option<i32>, String> {
     };
     // Where the program's output is a file, the checker may read it.
     if fs::metadata(OUTPUT).is_ok_and(|about| about.is_file()) {
-        checker.env("FAILSKETCH_OUTPUT", format!("/proc/{}/fd/1", std::process::id()));
+        checker.env(
+            "FAILSKETCH_OUTPUT",
+            format!("/proc/{}/fd/1", std::process::id()),
+        );
     }
     let status = checker
         .status()

@@ -1,6 +1,6 @@
 //! The command line of `failsketch-agent`.
 
-use crate::{daemon, doctor, repeat, say::say};
+use crate::{config::Config, daemon, doctor, repeat, say::say};
 use clap::{Args, Parser, Subcommand};
 use sketch_model::Privacy;
 use std::{
@@ -21,11 +21,27 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run a command as if the agent were not there, and record it.
-    Run(RunArguments),
+    Run(Box<RunArguments>),
     /// Serve all runs on this machine: policies, spool, one connection to the server.
     Daemon(DaemonArguments),
     /// Say what this machine can do, and how to get more.
-    Doctor,
+    Doctor(DoctorArguments),
+}
+
+#[derive(Debug, Args)]
+struct DoctorArguments {
+    /// The configuration file [default: /etc/failsketch/agent.toml].
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The server's address, in place of the configuration's.
+    #[arg(long, value_name = "URL")]
+    server: Option<String>,
+    /// The server's public key, in place of the configuration's.
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
+    /// One JSON document instead of lines.
+    #[arg(long)]
+    json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -116,12 +132,29 @@ pub fn main() -> ExitCode {
                 ExitCode::from(error.exit_code())
             }
         },
-        Command::Doctor => {
-            for finding in doctor::examine() {
-                // Whoever reads may have seen enough.
-                let _ = writeln!(io::stdout(), "{finding}");
-            }
-            ExitCode::SUCCESS
-        }
+        Command::Doctor(arguments) => examine(arguments),
     }
+}
+
+fn examine(arguments: DoctorArguments) -> ExitCode {
+    let mut config = match Config::read(arguments.config.as_deref()) {
+        Ok(config) => config,
+        Err(error) => {
+            say(&error);
+            return ExitCode::from(error.exit_code());
+        }
+    };
+    config.server = arguments.server.or(config.server);
+    config.key = arguments.key.or(config.key);
+    let findings = doctor::examine(&config);
+    let text = match arguments.json {
+        true => serde_json::to_string_pretty(&findings).unwrap_or_default() + "\n",
+        false => findings
+            .iter()
+            .map(|finding| format!("{finding}\n"))
+            .collect(),
+    };
+    // Whoever reads may have seen enough.
+    let _ = io::stdout().write_all(text.as_bytes());
+    ExitCode::SUCCESS
 }

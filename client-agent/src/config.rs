@@ -138,10 +138,20 @@ mod tests {
     }
 
     #[test]
+    fn the_file_that_is_shipped_says_what_happens_without_one() {
+        let shipped = Config::parse(include_str!("../packaging/agent.toml")).expect("is right");
+        assert_eq!(shipped.policy, Policy::default());
+        assert_eq!(shipped.spool, SpoolConfig::default());
+    }
+
+    #[test]
     fn what_makes_no_sense_is_named() {
         let table = [
             ("trak = 1", "unknown field `trak`"),
-            ("[policy]\ntrack = 2", "in the policy of all programs, track = 2"),
+            (
+                "[policy]\ntrack = 2",
+                "in the policy of all programs, track = 2",
+            ),
             ("[spool]\nlimit_mb = 0", "leaves no room"),
             (
                 "[[program]]\nmatch = \"x\"\npolicy = { hang_after = 0 }",

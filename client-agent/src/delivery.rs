@@ -20,6 +20,7 @@ const BETWEEN_TRIES: Duration = Duration::from_millis(200);
 /// Where a record ended up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivered {
+    /// Or to the daemon, which answers for it from then on.
     ToTheServer,
     ToTheSpool,
     Nowhere,

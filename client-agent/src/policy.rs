@@ -80,9 +80,8 @@ impl Policy {
             })
             .or_else(|| {
                 let seconds = self.hang_after?;
-                (!(0.1..=86_400.0).contains(&seconds)).then(|| {
-                    format!("hang_after = {seconds} is not between 0.1 and 86400 seconds")
-                })
+                (!(0.1..=86_400.0).contains(&seconds))
+                    .then(|| format!("hang_after = {seconds} is not between 0.1 and 86400 seconds"))
             })
     }
 }
@@ -91,7 +90,9 @@ impl Policy {
 /// a file name, with `*` for any characters.
 pub fn fits(pattern: &str, path: &Path) -> bool {
     let whole = path.to_string_lossy();
-    let name = path.file_name().map_or(whole.clone(), |n| n.to_string_lossy());
+    let name = path
+        .file_name()
+        .map_or(whole.clone(), |n| n.to_string_lossy());
     let subject = if pattern.contains('/') { whole } else { name };
     let mut pieces = pattern.split('*');
     let Some(mut rest) = pieces.next().and_then(|first| subject.strip_prefix(first)) else {

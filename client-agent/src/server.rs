@@ -54,6 +54,22 @@ impl Server {
             .map_err(|e| self.unreachable(e))
     }
 
+    /// Whether the server is well, and what time it thinks it is.
+    pub fn health(&self) -> Result<Option<String>, AgentError> {
+        let response = self
+            .http
+            .get(format!("{}/api/v1/health", self.url))
+            .config()
+            .timeout_global(Some(FOR_THE_ASSIGNMENT))
+            .build()
+            .call()
+            .map_err(|e| self.unreachable(e))?;
+        let date = response.headers().get("date");
+        let date = date.and_then(|d| d.to_str().ok()).map(str::to_owned);
+        read(response, "its health", LARGEST_ANSWER)?;
+        Ok(date)
+    }
+
     /// What to run next.
     pub fn assignment(&self, request: &AssignmentRequest) -> Result<Assignment, AgentError> {
         const WHAT: &str = "an assignment";

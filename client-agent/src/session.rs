@@ -6,8 +6,7 @@ use crate::{
     error::AgentError,
     modules::ModuleCache,
     perf::probe,
-    preload,
-    privacy,
+    preload, privacy,
     process::{environment, supervise::Ended, sys},
     program::{KnownProgram, ProgramKind},
     run::{Recorder, Supervisor},
@@ -18,13 +17,7 @@ use crate::{
     upstream::Upstream,
 };
 use sketch_model::{AssignmentRequest, FailureKind, RunRecord, VariantRef};
-use std::{
-    fs::File,
-    io::Write,
-    path::PathBuf,
-    thread,
-    time::Duration,
-};
+use std::{fs::File, io::Write, path::PathBuf, thread, time::Duration};
 
 /// A simulated fleet member gives up after this many unanswered questions.
 const MOST_SILENCES: u32 = 30;
@@ -291,7 +284,9 @@ fn keep_record(mut record: RunRecord, settings: &mut Settings, store: Option<&mu
     let mut line = match serde_json::to_vec(&record) {
         Ok(line) => line,
         Err(error) => {
-            say(format_args!("the record could not be written down: {error}"));
+            say(format_args!(
+                "the record could not be written down: {error}"
+            ));
             return;
         }
     };

@@ -15,7 +15,7 @@ use crate::{
     say::say,
     server::Server,
     spool::{Folder, Spool},
-    upstream::Upstream,
+    upstream::{Handover, Upstream},
 };
 use code_patch::PublicKey;
 use sketch_model::{AgentId, Privacy};
@@ -94,23 +94,31 @@ fn upstream(
     cache: &Path,
     grace: Duration,
 ) -> Option<Upstream> {
+    let open_spool = |folder: PathBuf| {
+        Folder::open(&folder)
+            .inspect_err(|reason| {
+                let folder = folder.display();
+                say(format_args!(
+                    "there is no spool: cannot use {folder}: {reason}"
+                ));
+            })
+            .ok()
+            .map(|disk| Spool::new(disk, config.spool.limit(), sys::unique_u64()))
+    };
     if let Some(daemon) = daemon {
-        // A disk that is slow to sync is no reason to lose a record.
-        let limit = grace.max(Duration::from_secs(1));
-        return Some(Upstream::Daemon(daemon, limit));
+        return Some(Upstream::Daemon(Handover {
+            daemon,
+            // A disk that is slow to sync is no reason to lose a record.
+            limit: grace.max(Duration::from_secs(1)),
+            // Not the daemon's own, which it would get back again and again.
+            spool: open_spool(cache.join("handover")),
+        }));
     }
     let url = arguments.server.as_ref().or(config.server.as_ref())?;
-    let folder = config.spool.folder.clone().unwrap_or_else(|| cache.join("spool"));
-    let spool = Folder::open(&folder)
-        .inspect_err(|reason| {
-            let folder = folder.display();
-            say(format_args!("there is no spool: cannot use {folder}: {reason}"));
-        })
-        .ok()
-        .map(|disk| Spool::new(disk, config.spool.limit(), sys::unique_u64()));
+    let folder = config.spool.folder.clone();
     Some(Upstream::Server(Delivery {
         server: Server::at(url),
-        spool,
+        spool: open_spool(folder.unwrap_or_else(|| cache.join("spool"))),
         grace,
     }))
 }
@@ -162,7 +170,7 @@ fn secret(config: &Config, policy: &mut Policy) -> Vec<u8> {
 }
 
 /// The pinned key: from a file, or the text itself.
-fn public_key(given: &str) -> Result<PublicKey, AgentError> {
+pub fn public_key(given: &str) -> Result<PublicKey, AgentError> {
     let (origin, text) = match fs::read_to_string(given) {
         Ok(text) => (given.to_owned(), text),
         Err(_) => ("--key".to_string(), given.to_owned()),

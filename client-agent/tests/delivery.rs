@@ -225,8 +225,17 @@ fn a_tracked_build_that_only_breaks_things_is_withdrawn() {
         run("kinds");
     }
     let records = server.records();
-    assert!(records.iter().take(3).all(|record| record.variant.is_some()));
+    assert!(
+        records
+            .iter()
+            .take(3)
+            .all(|record| record.variant.is_some())
+    );
     let last = records.last().expect("has records");
     assert_eq!(last.variant, None, "the fourth run was the original's");
-    assert!(last.gaps.iter().any(|gap| gap.contains("withdrawn")), "{:?}", last.gaps);
+    assert!(
+        last.gaps.iter().any(|gap| gap.contains("withdrawn")),
+        "{:?}",
+        last.gaps
+    );
 }

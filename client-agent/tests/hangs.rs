@@ -11,6 +11,8 @@ use std::{
     process::{Command, Stdio},
 };
 
+const SIGKILL: i32 = 9;
+
 fn failure(record: &RunRecord) -> &FailureReport {
     match &record.outcome {
         Outcome::Failure(report) => report,
@@ -24,6 +26,7 @@ fn functions(program: &Path, report: &FailureReport) -> Vec<Vec<String>> {
         let frames = thread.frames.iter().filter(|frame| frame.module == own);
         frames
             .filter_map(|frame| function_at(program, frame.lookup.0))
+            .filter(|function| function != "_start")
             .collect()
     });
     stacks.collect()
@@ -49,7 +52,7 @@ fn a_deadlock_is_described_and_ended_where_the_operator_wants_that() {
     let status = watched(&workshop, &program, &["--end-hung"], "deadlock")
         .status()
         .expect("runs");
-    assert_eq!(status.signal(), Some(libc_sigkill()));
+    assert_eq!(status.signal(), Some(SIGKILL));
     let record = common::read_record(&workshop.path("record.json"));
     let report = failure(&record);
     assert_eq!(report.kind, FailureKind::Hang);
@@ -63,7 +66,10 @@ fn a_deadlock_is_described_and_ended_where_the_operator_wants_that() {
     for (thread, holder) in report.threads.iter().zip(report.threads.iter().rev()) {
         let waits = thread.waits_for.as_deref().expect("waits");
         let held = format!("which thread {} holds", holder.tid);
-        assert!(waits.starts_with("the mutex at 0x") && waits.ends_with(&held), "{waits}");
+        assert!(
+            waits.starts_with("the mutex at 0x") && waits.ends_with(&held),
+            "{waits}"
+        );
     }
 }
 
@@ -84,7 +90,10 @@ fn a_hang_that_goes_on_is_reported_while_it_does() {
         !server.records().is_empty()
     });
     assert!(seen, "no report came");
-    assert!(agent.try_wait().expect("is ours").is_none(), "it still runs");
+    assert!(
+        agent.try_wait().expect("is ours").is_none(),
+        "it still runs"
+    );
     let ended = Command::new("kill")
         .arg(agent.id().to_string())
         .status()
@@ -117,8 +126,4 @@ fn waiting_for_the_world_and_working_are_no_hangs() {
 
     let status = watched(&workshop, &program, &["--end-hung"], "busy").status();
     assert_eq!(status.expect("runs").code(), Some(0));
-}
-
-fn libc_sigkill() -> i32 {
-    9
 }

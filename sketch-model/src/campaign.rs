@@ -1,7 +1,8 @@
 //! What server, agents and people say to each other about a diagnosis.
 
 use crate::{
-    AgentId, BuildId, CampaignId, FailureKind, FailureSignature, PredictorClass, Schema, Tier, VariantRef,
+    AgentId, BuildId, CampaignId, FailureKind, FailureSignature, PredictorClass, Schema, Tier,
+    VariantRef,
 };
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -14,7 +14,7 @@ use crate::{
 };
 use std::{
     io,
-    path::{Path, PathBuf},
+    path::Path,
     sync::mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender},
     thread,
     time::Duration,
@@ -114,11 +114,17 @@ fn append(spool: &mut Spool<Folder>, batch: Vec<Arrived>) {
         }
         let outcome = spool.append_all(&records, worth);
         // Together they may be too many where some of them alone are not.
-        let one_by_one = alike.len() > 1 && matches!(outcome, Err(SpoolError::Full { .. } | SpoolError::TooLarge(_)));
+        let one_by_one = alike.len() > 1
+            && matches!(
+                outcome,
+                Err(SpoolError::Full { .. } | SpoolError::TooLarge(_))
+            );
         for arrived in alike {
             let outcome = match one_by_one {
-                true => spool.append(&arrived.record, worth).map_err(|e| e.to_string()),
-                false => outcome.as_ref().map(|()| ()).map_err(ToString::to_string),
+                true => spool
+                    .append(&arrived.record, worth)
+                    .map_err(|e| e.to_string()),
+                false => outcome.as_ref().copied().map_err(ToString::to_string),
             };
             // Whoever asked may have given up waiting.
             let _ = arrived.done.send(outcome);
@@ -126,7 +132,7 @@ fn append(spool: &mut Spool<Folder>, batch: Vec<Arrived>) {
     }
 }
 
-fn send(mut spool: Spool<Folder>, folder: &PathBuf, server: &Server, woken: &Receiver<()>) {
+fn send(mut spool: Spool<Folder>, folder: &Path, server: &Server, woken: &Receiver<()>) {
     let mut pause = FIRST_PAUSE;
     let mut silent = false;
     while woken.recv().is_ok() {

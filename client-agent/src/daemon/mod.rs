@@ -28,9 +28,16 @@ use std::{
     ffi::OsStr,
     fs,
     io::{self, BufReader},
-    os::unix::{ffi::OsStrExt, fs::PermissionsExt, net::{UnixListener, UnixStream}},
+    os::unix::{
+        ffi::OsStrExt,
+        fs::PermissionsExt,
+        net::{UnixListener, UnixStream},
+    },
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::{AtomicUsize, Ordering}},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     thread,
     time::{Duration, Instant, SystemTime},
 };
@@ -62,16 +69,32 @@ pub fn serve(config_path: Option<&Path>) -> Result<(), AgentError> {
     let url = config.server.clone().ok_or(AgentError::NoServer)?;
     let cache = config.cache.clone().unwrap_or_else(default_cache);
     prepare_cache(&cache)?;
-    let spool = config.spool.folder.clone().unwrap_or_else(|| cache.join("spool"));
-    let keeper = Keeper::start(&spool, config.spool.limit(), Server::at(&url), sys::unique_u64())
-        .map_err(|reason| AgentError::File { action: "use the spool", path: spool, reason })?;
+    let spool = config
+        .spool
+        .folder
+        .clone()
+        .unwrap_or_else(|| cache.join("spool"));
+    let keeper = Keeper::start(
+        &spool,
+        config.spool.limit(),
+        Server::at(&url),
+        sys::unique_u64(),
+    )
+    .map_err(|reason| AgentError::File {
+        action: "use the spool",
+        path: spool,
+        reason,
+    })?;
     let socket = config.socket.clone().unwrap_or_else(default_socket);
     let listener = listen(&socket).map_err(|reason| AgentError::File {
         action: "listen on",
         path: socket.clone(),
         reason,
     })?;
-    say(format_args!("listening on {}, reporting to {url}", socket.display()));
+    say(format_args!(
+        "listening on {}, reporting to {url}",
+        socket.display()
+    ));
     let daemon = Arc::new(Daemon {
         configuration: Mutex::new(Configuration::new(config_path, config)),
         server: Server::at(&url),
@@ -96,7 +119,9 @@ fn listen(socket: &Path) -> io::Result<UnixListener> {
         fs::create_dir_all(folder)?;
     }
     if UnixStream::connect(socket).is_ok() {
-        return Err(io::Error::other("another daemon answers there; stop it first"));
+        return Err(io::Error::other(
+            "another daemon answers there; stop it first",
+        ));
     }
     match fs::symlink_metadata(socket) {
         Ok(_) => fs::remove_file(socket)?,
@@ -128,7 +153,10 @@ impl Configuration {
     }
 
     fn time(&self) -> Option<SystemTime> {
-        let path = self.path.as_deref().unwrap_or(Path::new(crate::config::DEFAULT_PATH));
+        let path = self
+            .path
+            .as_deref()
+            .unwrap_or(Path::new(crate::config::DEFAULT_PATH));
         fs::metadata(path).and_then(|about| about.modified()).ok()
     }
 
@@ -173,13 +201,11 @@ impl Daemon {
         }
         self.connections.fetch_add(1, Ordering::AcqRel);
         let daemon = self.clone();
-        let started = thread::Builder::new()
-            .stack_size(256 << 10)
-            .spawn(move || {
-                // The client may be gone; there is nobody to tell.
-                let _ = daemon.converse(&connection);
-                daemon.connections.fetch_sub(1, Ordering::AcqRel);
-            });
+        let started = thread::Builder::new().stack_size(256 << 10).spawn(move || {
+            // The client may be gone; there is nobody to tell.
+            let _ = daemon.converse(&connection);
+            daemon.connections.fetch_sub(1, Ordering::AcqRel);
+        });
         if started.is_err() {
             self.connections.fetch_sub(1, Ordering::AcqRel);
         }

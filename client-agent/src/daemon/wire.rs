@@ -65,7 +65,9 @@ pub fn receive(from: &mut impl Read, longest: u32) -> io::Result<Option<(Kind, V
     from.read_exact(&mut length)?;
     let length = u32::from_le_bytes(length);
     if length > longest {
-        return Err(io::Error::other(format!("a message of {length} bytes is too long")));
+        return Err(io::Error::other(format!(
+            "a message of {length} bytes is too long"
+        )));
     }
     // Grows with what arrives, not with what was announced.
     let mut body = Vec::new();

@@ -40,8 +40,9 @@ pub fn capture(pid: i32, look: &Look) -> Hang {
     let mut hang = Hang::default();
     if look.len() > MOST_THREADS {
         let all = look.len();
-        hang.gaps
-            .push(format!("only {MOST_THREADS} of {all} threads were captured"));
+        hang.gaps.push(format!(
+            "only {MOST_THREADS} of {all} threads were captured"
+        ));
     }
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
     let mut found: Vec<(bool, HungThread)> = Vec::new();
@@ -69,7 +70,10 @@ fn wait_in_words(pid: i32, tid: i32, waiting: &Waiting, look: &Look) -> (bool, S
             let read = read_memory(pid, futex.wrapping_add(8), &mut owner);
             let owner = i32::from_le_bytes(owner);
             if read == 4 && owner != tid && look.contains_key(&owner) {
-                (true, format!("the mutex at {futex:#x}, which thread {owner} holds"))
+                (
+                    true,
+                    format!("the mutex at {futex:#x}, which thread {owner} holds"),
+                )
             } else {
                 (false, format!("another thread to wake it at {futex:#x}"))
             }
@@ -136,7 +140,8 @@ fn read_memory(pid: i32, address: u64, buffer: &mut [u8]) -> usize {
         };
         // SAFETY: the local buffer has that length; the remote address is only
         // read, by the kernel, which checks it.
-        let got = unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
+        let got =
+            unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
         if got <= 0 {
             break;
         }
@@ -157,8 +162,7 @@ impl Seized {
         loop {
             let mut status = 0;
             // SAFETY: waits for a thread that we trace.
-            let got =
-                unsafe { libc::waitpid(tid, &raw mut status, libc::__WALL | libc::WNOHANG) };
+            let got = unsafe { libc::waitpid(tid, &raw mut status, libc::__WALL | libc::WNOHANG) };
             if got == tid && libc::WIFSTOPPED(status) {
                 return Ok(seized);
             }
@@ -174,7 +178,11 @@ impl Seized {
 
     fn registers(&self) -> io::Result<libc::user_regs_struct> {
         let mut registers = MaybeUninit::<libc::user_regs_struct>::uninit();
-        request(libc::PTRACE_GETREGS, self.0, registers.as_mut_ptr() as usize)?;
+        request(
+            libc::PTRACE_GETREGS,
+            self.0,
+            registers.as_mut_ptr() as usize,
+        )?;
         // SAFETY: the call has succeeded and filled it.
         Ok(unsafe { registers.assume_init() })
     }

@@ -147,7 +147,10 @@ mod tests {
         assert_eq!(waiting(bitset), Waiting::ForAThread { futex: 0x7f00 });
         let timed = "202 0x7f00 0x189 0x0 0x7ffe 0x0 0xffffffff 0x7ffd 0x7f12";
         assert_eq!(waiting(timed), Waiting::InACall(202));
-        assert_eq!(waiting("7 0x1 0x2 0x3 0x4 0x5 0x6 0x7 0x8"), Waiting::InACall(7));
+        assert_eq!(
+            waiting("7 0x1 0x2 0x3 0x4 0x5 0x6 0x7 0x8"),
+            Waiting::InACall(7)
+        );
         assert_eq!(waiting("running\n"), Waiting::Unknown);
         assert_eq!(waiting("-1 0x7ffd 0x7f12"), Waiting::Unknown);
         let stat = "42 (a) b) S 1 42 42 0 -1 4194560 10 0 0 0 7 8 0 0 20 0 2 0 99 0 0";

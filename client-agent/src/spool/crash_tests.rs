@@ -52,7 +52,11 @@ impl Disk for Fragile {
         let outcome = self.operate();
         let (written, _) = self.segments.get_mut(name).expect("created");
         // Even the operation that fails may have written something.
-        let reached = if outcome.is_ok() { bytes.len() } else { bytes.len() / 2 };
+        let reached = if outcome.is_ok() {
+            bytes.len()
+        } else {
+            bytes.len() / 2
+        };
         written.extend_from_slice(&bytes[..reached]);
         outcome
     }
@@ -75,9 +79,8 @@ impl Disk for Fragile {
     }
 
     fn list(&mut self) -> io::Result<Vec<(String, u64)>> {
-        let sized = |(name, (bytes, _)): (&String, &(Vec<u8>, usize))| {
-            (name.clone(), bytes.len() as u64)
-        };
+        let sized =
+            |(name, (bytes, _)): (&String, &(Vec<u8>, usize))| (name.clone(), bytes.len() as u64);
         Ok(self.segments.iter().map(sized).collect())
     }
 
@@ -152,8 +155,16 @@ fn the_last_fifth_is_kept_for_failures() {
     let big = [7; 140];
     spool.append(&big, Worth::Success).expect("fits");
     let refused = spool.append(b"another", Worth::Success);
-    assert!(matches!(refused, Err(SpoolError::Full { held: 160, limit: 160 })));
-    spool.append(b"a failure", Worth::Failure).expect("has room");
+    assert!(matches!(
+        refused,
+        Err(SpoolError::Full {
+            held: 160,
+            limit: 160
+        })
+    ));
+    spool
+        .append(b"a failure", Worth::Failure)
+        .expect("has room");
     assert!(spool.append(&big, Worth::Failure).is_err());
 }
 
@@ -165,7 +176,9 @@ fn two_agents_share_a_folder_without_touching_each_others_segments() {
         Spool::new(disk, 1 << 20, unique)
     };
     let (mut writer, mut reader) = (open(0), open(1 << 32));
-    writer.append(b"from a running agent", Worth::Success).expect("fits");
+    writer
+        .append(b"from a running agent", Worth::Success)
+        .expect("fits");
     let mut seen = Vec::new();
     let mut send = |spool: &mut Spool<Folder>| {
         spool.send(|bytes| {
