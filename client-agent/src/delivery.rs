@@ -14,6 +14,9 @@ use crate::{
 };
 use std::time::{Duration, Instant};
 
+/// A server that is being restarted may be back; one that is gone is not
+/// waited for.
+const MOST_TRIES: u32 = 3;
 /// Between two tries within the grace.
 const BETWEEN_TRIES: Duration = Duration::from_millis(200);
 
@@ -69,13 +72,15 @@ impl<D: Disk> Delivery<D> {
     }
 
     fn try_until(&self, record: &[u8], until: Instant) -> Result<(), AgentError> {
+        let mut tries = 0;
         loop {
             let left = until.saturating_duration_since(Instant::now());
             let outcome = self.server.upload(record, left.max(BETWEEN_TRIES));
             let Err(error) = outcome else {
                 return Ok(());
             };
-            if is_final(&error) || Instant::now() + BETWEEN_TRIES >= until {
+            tries += 1;
+            if is_final(&error) || tries == MOST_TRIES || Instant::now() + BETWEEN_TRIES >= until {
                 return Err(error);
             }
             std::thread::sleep(BETWEEN_TRIES);
