@@ -40,6 +40,9 @@ impl Assigner {
             schema: Schema::default(),
             variant: variant.map(Campaign::variant),
             finished: first.is_none() && !campaigns.is_empty(),
+            expected: variant
+                .and_then(|campaign| campaign.failure.as_ref())
+                .map(|failure| failure.kind.clone()),
         }
     }
 
