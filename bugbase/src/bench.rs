@@ -25,7 +25,7 @@ use std::time::Duration;
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// What to measure: overhead or slicer
+    /// What to measure: overhead, slicer or agent
     #[arg(default_value = "overhead")]
     what: String,
     /// The real programs that `slicer` measures.
@@ -44,15 +44,15 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
-    if arguments.what == "slicer" {
-        return crate::bench_slicer::run(arguments);
+    match arguments.what.as_str() {
+        "overhead" => overhead(arguments),
+        "slicer" => crate::bench_slicer::run(arguments),
+        "agent" => crate::bench_agent::run(&arguments.folder, arguments.json.as_ref()),
+        other => bail!("there is no benchmark {other:?}; there are: overhead, slicer, agent"),
     }
-    if arguments.what != "overhead" {
-        bail!(
-            "there is no benchmark {:?}; there are: overhead, slicer",
-            arguments.what
-        );
-    }
+}
+
+fn overhead(arguments: &Arguments) -> Result<()> {
     let bug = bug::named(&arguments.bug)?;
     let tools = Tools::find()?;
     let folder = emptied(&arguments.folder)?;

@@ -6,6 +6,7 @@
 
 mod api;
 mod bench;
+mod bench_agent;
 mod bench_slicer;
 mod bug;
 mod demo;

@@ -1,11 +1,10 @@
 //! The command line of `failsketch-agent`.
 
-use crate::{doctor, error::AgentError, repeat, say::say};
+use crate::{config::Config, daemon, doctor, repeat, say::say};
 use clap::{Args, Parser, Subcommand};
-use code_patch::PublicKey;
+use sketch_model::Privacy;
 use std::{
     ffi::OsString,
-    fs,
     io::{self, Write},
     path::PathBuf,
     process::ExitCode,
@@ -22,9 +21,34 @@ struct Cli {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Run a command as if the agent were not there, and record it.
-    Run(RunArguments),
+    Run(Box<RunArguments>),
+    /// Serve all runs on this machine: policies, spool, one connection to the server.
+    Daemon(DaemonArguments),
     /// Say what this machine can do, and how to get more.
-    Doctor,
+    Doctor(DoctorArguments),
+}
+
+#[derive(Debug, Args)]
+struct DoctorArguments {
+    /// The configuration file [default: /etc/failsketch/agent.toml].
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// The server's address, in place of the configuration's.
+    #[arg(long, value_name = "URL")]
+    server: Option<String>,
+    /// The server's public key, in place of the configuration's.
+    #[arg(long, value_name = "KEY")]
+    key: Option<String>,
+    /// One JSON document instead of lines.
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Debug, Args)]
+struct DaemonArguments {
+    /// The configuration file [default: /etc/failsketch/agent.toml].
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]
@@ -53,28 +77,41 @@ pub(crate) struct RunArguments {
     /// An exit code that counts as a failure; may be given several times.
     #[arg(long, value_name = "CODE")]
     pub fail_exit: Vec<i32>,
+    /// A shell command that judges runs that ended well: any status but 0 makes a failure.
+    #[arg(long, value_name = "COMMAND")]
+    pub check: Option<String>,
+    /// Report a hang when all threads have waited for each other this many seconds.
+    #[arg(long, value_name = "SECONDS")]
+    pub hang_after: Option<f64>,
+    /// With --hang-after: idleness is a hang, whatever is waited for.
+    #[arg(long, requires = "hang_after")]
+    pub hang_when_idle: bool,
+    /// With --hang-after: kill the command once its hang is reported.
+    #[arg(long, requires = "hang_after")]
+    pub end_hung: bool,
+    /// What may leave this machine: full, shapes, or control-flow-only.
+    #[arg(long, value_name = "LEVEL", value_parser = parse_privacy)]
+    pub privacy: Option<Privacy>,
+    /// The share of runs, 0 to 1, that a tracked build gets until it has proved harmless.
+    #[arg(long, value_name = "SHARE")]
+    pub canary: Option<f64>,
+    /// How long the agent may hold up its end for the server, in seconds.
+    #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
+    pub grace: f64,
+    /// The daemon's socket [default: the machine's, if one answers there].
+    #[arg(long, value_name = "FILE", conflicts_with = "server")]
+    pub daemon: Option<PathBuf>,
+    /// The configuration file [default: /etc/failsketch/agent.toml].
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
     /// The command and its arguments.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub command: Vec<OsString>,
 }
 
-impl RunArguments {
-    /// The pinned key, if one is given.
-    pub(crate) fn key(&self) -> Result<Option<PublicKey>, AgentError> {
-        let Some(given) = &self.key else {
-            return Ok(None);
-        };
-        let (origin, text) = match fs::read_to_string(given) {
-            Ok(text) => (given.clone(), text),
-            Err(_) => ("--key".to_string(), given.clone()),
-        };
-        PublicKey::from_text(&text)
-            .map(Some)
-            .map_err(|e| AgentError::BadKey {
-                origin,
-                reason: e.to_string(),
-            })
-    }
+fn parse_privacy(text: &str) -> Result<Privacy, String> {
+    serde_json::from_value(text.into())
+        .map_err(|_| "it is one of full, shapes, control-flow-only".into())
 }
 
 /// The whole program.
@@ -88,12 +125,36 @@ pub fn main() -> ExitCode {
                 ExitCode::from(error.exit_code())
             }
         },
-        Command::Doctor => {
-            for finding in doctor::examine() {
-                // Whoever reads may have seen enough.
-                let _ = writeln!(io::stdout(), "{finding}");
+        Command::Daemon(arguments) => match daemon::serve(arguments.config.as_deref()) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                say(&error);
+                ExitCode::from(error.exit_code())
             }
-            ExitCode::SUCCESS
-        }
+        },
+        Command::Doctor(arguments) => examine(arguments),
     }
+}
+
+fn examine(arguments: DoctorArguments) -> ExitCode {
+    let mut config = match Config::read(arguments.config.as_deref()) {
+        Ok(config) => config,
+        Err(error) => {
+            say(&error);
+            return ExitCode::from(error.exit_code());
+        }
+    };
+    config.server = arguments.server.or(config.server);
+    config.key = arguments.key.or(config.key);
+    let findings = doctor::examine(&config);
+    let text = match arguments.json {
+        true => serde_json::to_string_pretty(&findings).unwrap_or_default() + "\n",
+        false => findings
+            .iter()
+            .map(|finding| format!("{finding}\n"))
+            .collect(),
+    };
+    // Whoever reads may have seen enough.
+    let _ = io::stdout().write_all(text.as_bytes());
+    ExitCode::SUCCESS
 }

@@ -34,6 +34,14 @@ pub enum AgentError {
     NoKey,
     #[error("the key in {origin} cannot be used: {reason}")]
     BadKey { origin: String, reason: String },
+    #[error("the configuration {} cannot be used: {reason}", path.display())]
+    BadConfig { path: PathBuf, reason: String },
+    #[error("the configuration names no server; add server = \"http://HOST:PORT\"")]
+    NoServer,
+    #[error("the daemon at {} does not answer: {reason}", socket.display())]
+    DaemonUnreachable { socket: PathBuf, reason: String },
+    #[error("the daemon refused: {0}")]
+    DaemonRefused(String),
     #[error("the patch was refused: {0}")]
     PatchRefused(String),
 }

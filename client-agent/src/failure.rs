@@ -1,12 +1,13 @@
 //! Did the run fail, and how? Endings and captures → outcome.
 
 use crate::{
+    hang::Hang,
     modules::{MainModule, ModuleCache},
     process::{signals, supervise::Ending},
     shared_memory::{CrashCapture, Remains},
     unwind::unwind,
 };
-use sketch_model::{FailureKind, FailureReport, Outcome, RuntimeAddress, Schema};
+use sketch_model::{FailureKind, FailureReport, Outcome, RuntimeAddress, Schema, ThreadStack};
 
 /// Signals by which people and machines end programs that have done nothing
 /// wrong. A run that dies of one is no failure, and its record says so.
@@ -65,7 +66,8 @@ pub fn judge(
     Outcome::Failure(report(kind, crash, remains, main, modules))
 }
 
-fn report(
+/// The report of a run that has ended.
+pub fn report(
     kind: FailureKind,
     crash: Option<&CrashCapture>,
     remains: &Remains,
@@ -97,5 +99,23 @@ fn report(
         threads,
         mappings: modules.iter().map(|module| module.mapping()).collect(),
         gaps,
+    }
+}
+
+/// The report of a process that hangs: every thread with what it waits for.
+pub fn hang_report(hang: &Hang, main: &MainModule, modules: &mut ModuleCache) -> FailureReport {
+    let maps = hang.threads.first().map_or("", |t| t.capture.maps.as_str());
+    let modules = modules.modules(maps, main);
+    let stacks = hang.threads.iter().map(|thread| ThreadStack {
+        waits_for: Some(thread.waits_for.clone()),
+        ..unwind(&thread.capture, &modules)
+    });
+    FailureReport {
+        schema: Schema::default(),
+        kind: FailureKind::Hang,
+        fault_address: None,
+        threads: stacks.collect(),
+        mappings: modules.iter().map(|module| module.mapping()).collect(),
+        gaps: hang.gaps.clone(),
     }
 }

@@ -5,29 +5,41 @@
 //! collects what the process left, and sends it to the server. Whatever goes
 //! wrong on the way, the command runs and ends as it would without us.
 //!
-//! Never links LLVM. Deliberately absent so far: the daemon, the spool, hangs,
-//! canaries, privacy levels, Intel PT.
+//! Never links LLVM. Deliberately absent so far: Intel PT.
 
+mod canary;
+mod check;
 pub mod cli;
 mod clock;
+mod config;
+mod daemon;
+mod delivery;
 mod doctor;
 mod dynamic;
 mod elf;
 mod error;
 mod failure;
+mod hang;
 mod maps;
 mod modules;
 mod perf;
+mod policy;
 mod preload;
+mod privacy;
 mod process;
 mod program;
 mod record;
+mod recording;
 mod repeat;
 mod run;
 mod say;
 mod server;
+mod session;
+mod settings;
 mod shared_memory;
+mod spool;
 mod tracked;
 mod unwind;
+mod upstream;
 
 pub use error::AgentError;

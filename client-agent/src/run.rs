@@ -3,9 +3,9 @@
 use crate::{
     clock, dynamic,
     error::AgentError,
-    failure,
+    hang::HangPolicy,
     modules::ModuleCache,
-    perf::collector::{Collected, Collector},
+    perf::collector::Collector,
     process::{
         environment,
         inherited::Inherited,
@@ -15,12 +15,12 @@ use crate::{
         sys,
     },
     program::{KnownProgram, Program},
-    record,
-    shared_memory::{RegionFile, RegionSettings, Remains},
+    recording::{Moment, Recording},
+    shared_memory::{RegionFile, RegionSettings},
     tracked::TrackedBuild,
 };
 use runtime::layout::WATCH_SLOTS;
-use sketch_model::{AgentId, RunRecord, Schema, Tier};
+use sketch_model::{AgentId, RunRecord, Tier};
 use std::{
     ffi::CString,
     os::{
@@ -53,13 +53,16 @@ pub struct Recorder {
     /// The runtime to preload into untouched programs, or why there is none.
     pub preload: Result<PathBuf, String>,
     pub failing_exits: Vec<i32>,
+    /// When to call the command hung; `None` never looks.
+    pub hang: Option<HangPolicy>,
+    /// The operator's command that judges runs that ended well.
+    pub check: Option<String>,
     pub modules: ModuleCache,
 }
 
-/// A recorded run.
+/// A run whose record was kept.
 pub struct Run {
     pub ended: Ended,
-    pub record: RunRecord,
     /// Why the tracked build could not be executed, if it could not.
     pub refused: Option<String>,
 }
@@ -138,88 +141,52 @@ impl Supervisor<'_> {
         Ok(Started::new(running, None, refused))
     }
 
-    /// Runs P, or the tracked build, and records it. `gaps` are sentences that
-    /// belong into the record. What cannot be prepared is left out and said.
+    /// Runs P, or the tracked build, and records it: `keep` gets the record
+    /// once, when the command has ended or while it hangs. `gaps` are sentences
+    /// that belong into the record. What cannot be prepared is left out and said.
     pub fn run_recorded(
         &self,
         known: &KnownProgram,
         tracked: Option<&TrackedBuild>,
         recorder: &mut Recorder,
         mut gaps: Vec<String>,
+        keep: &mut dyn FnMut(RunRecord),
     ) -> Result<Run, AgentError> {
         let Started {
             running,
             preparation,
             refused,
         } = self.start(known, tracked, recorder, &mut gaps)?;
-        let ran_tracked = tracked.filter(|_| preparation.as_ref().is_some_and(|p| p.tracked));
-        let asked_to_watch = preparation.as_ref().is_some_and(|p| p.collector.is_some());
-        let ended = supervise::wait(running.pid, self.queue)?;
-        let end = clock::read();
-        let wall_us = u64::try_from(running.started.elapsed().as_micros()).unwrap_or(u64::MAX);
-
-        let mut collected = Collected::default();
-        let mut remains = Remains::read(&[]);
-        if let Some(preparation) = preparation {
-            match preparation.region.bytes() {
-                Ok(bytes) => remains = Remains::read(&bytes),
-                Err(error) => gaps.push(format!("the records could not be read: {error}")),
-            }
-            if let Some(collector) = preparation.collector {
-                collected = collector.finish(remains.pid);
-            }
-            if remains.pid.is_none() {
-                gaps.push("the runtime was not activated in the program".into());
-            }
-        }
-        gaps.append(&mut remains.gaps);
-        let main = ran_tracked.map_or_else(|| known.main_module(), TrackedBuild::main_module);
-        let outcome = failure::judge(
-            ended.ending,
-            &recorder.failing_exits,
-            &remains,
-            &main,
-            &mut recorder.modules,
-            &mut gaps,
-        );
-        let at_crash = remains.crash.as_ref().map(|crash| &crash.maps);
-        let maps = at_crash
-            .filter(|maps| !maps.is_empty())
-            .unwrap_or(&remains.maps);
-        let mappings = record::mappings(&recorder.modules.modules(maps, &main));
-        let watch = record::watch_record(
-            ran_tracked.is_some(),
-            asked_to_watch,
-            &remains.watch,
-            collected,
-            &mut gaps,
-        );
-        let record = RunRecord {
-            schema: Schema::default(),
-            id: record::run_id(&recorder.agent.0, sys::unique_u64()),
-            agent: recorder.agent.clone(),
-            build: known.build.clone(),
-            tier: recorder.tier,
-            variant: ran_tracked.map(|build| build.variant),
-            sampling_probability: 1.0,
-            outcome,
-            wall_us,
-            cpu_us: ended.cpu_us,
-            unrecorded_threads: match remains.pid {
-                Some(_) => remains.unrecorded_threads,
-                None => 1,
-            },
-            threads: remains.threads,
-            watch,
-            clock: clock::tie(running.clock, end),
-            mappings,
+        let pid = running.pid;
+        let mut recording = Recording {
+            known,
+            tracked: tracked.filter(|_| preparation.as_ref().is_some_and(|p| p.tracked)),
+            asked_to_watch: preparation.as_ref().is_some_and(|p| p.collector.is_some()),
+            running,
+            preparation,
             gaps,
         };
-        Ok(Run {
-            ended,
-            record,
-            refused,
-        })
+        let policy = recorder.hang;
+        let goes_on = policy.is_some_and(|policy| !policy.end_it);
+        let mut hung = None;
+        let mut kept = false;
+        let ended = supervise::wait_watching(pid, self.queue, policy, &mut |hang| {
+            if goes_on {
+                // Nobody knows when it ends, and the report is wanted now.
+                keep(recording.record(recorder, &Moment::Hangs(&hang)));
+                kept = true;
+            } else {
+                hung = Some(hang);
+            }
+        })?;
+        if !kept {
+            let moment = match &hung {
+                Some(hang) => Moment::EndedAfter(hang, ended),
+                None => Moment::Ended(ended),
+            };
+            keep(recording.record(recorder, &moment));
+        }
+        Ok(Run { ended, refused })
     }
 
     /// The sanitizer library that the program brings or is given.
@@ -302,10 +269,10 @@ impl Supervisor<'_> {
 }
 
 /// A process, and when it was started.
-struct Running {
-    pid: i32,
-    started: Instant,
-    clock: clock::Reading,
+pub(crate) struct Running {
+    pub pid: i32,
+    pub started: Instant,
+    pub clock: clock::Reading,
 }
 
 /// A command that runs, with what was prepared for it.
@@ -331,11 +298,12 @@ impl Started {
     }
 }
 
-struct Preparation {
+/// What was prepared for a command that is recorded.
+pub(crate) struct Preparation {
     tracked: bool,
-    region: RegionFile,
+    pub region: RegionFile,
     environment: Vec<CString>,
-    collector: Option<Collector>,
+    pub collector: Option<Collector>,
     programs_socket: Option<UnixStream>,
 }
 

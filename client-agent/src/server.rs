@@ -1,25 +1,17 @@
 //! What the agent says to the server, over plain HTTP.
 //!
 //! Every conversation has a time limit from its first step to its last: the
-//! command does not start before assignment and patch are there, or given up,
-//! and the agent does not end before the record is sent, or given up.
+//! command does not start before assignment and patch are there, or given up.
 
 use crate::error::AgentError;
-use sketch_model::{Assignment, AssignmentRequest, RunRecord, VariantRef};
-use std::{
-    thread,
-    time::{Duration, Instant},
-};
+use sketch_model::{Assignment, AssignmentRequest, VariantRef};
+use std::time::Duration;
 use ureq::{Body, http::Response};
 
 const FOR_THE_ASSIGNMENT: Duration = Duration::from_secs(2);
 const FOR_THE_PATCH: Duration = Duration::from_secs(5);
-/// For all tries together.
-const FOR_THE_RECORD: Duration = Duration::from_secs(10);
 const LARGEST_ANSWER: u64 = 1 << 20;
 const LARGEST_PATCH: u64 = 1 << 30;
-const UPLOAD_TRIES: u32 = 3;
-const BETWEEN_TRIES: Duration = Duration::from_millis(200);
 
 /// A server, by its address.
 #[derive(Debug)]
@@ -62,6 +54,22 @@ impl Server {
             .map_err(|e| self.unreachable(e))
     }
 
+    /// Whether the server is well, and what time it thinks it is.
+    pub fn health(&self) -> Result<Option<String>, AgentError> {
+        let response = self
+            .http
+            .get(format!("{}/api/v1/health", self.url))
+            .config()
+            .timeout_global(Some(FOR_THE_ASSIGNMENT))
+            .build()
+            .call()
+            .map_err(|e| self.unreachable(e))?;
+        let date = response.headers().get("date");
+        let date = date.and_then(|d| d.to_str().ok()).map(str::to_owned);
+        read(response, "its health", LARGEST_ANSWER)?;
+        Ok(date)
+    }
+
     /// What to run next.
     pub fn assignment(&self, request: &AssignmentRequest) -> Result<Assignment, AgentError> {
         const WHAT: &str = "an assignment";
@@ -101,37 +109,12 @@ impl Server {
         read(response, "a patch", LARGEST_PATCH)
     }
 
-    /// Sends a record. The server takes the same run only once, so trying again
-    /// is safe.
-    pub fn upload(&self, record: &RunRecord) -> Result<(), AgentError> {
-        const WHAT: &str = "a run record";
-        let body = serde_json::to_vec(record).map_err(|e| AgentError::ServerAnswer {
-            what: WHAT,
-            reason: e.to_string(),
-        })?;
-        let started = Instant::now();
-        let mut tries = 0;
-        loop {
-            let left = FOR_THE_RECORD.saturating_sub(started.elapsed());
-            let outcome = self
-                .post("/api/v1/runs", &body, left)
-                .and_then(|response| read(response, WHAT, LARGEST_ANSWER));
-            tries += 1;
-            match outcome {
-                Ok(_) => return Ok(()),
-                // It has read the record and does not want it.
-                Err(AgentError::ServerRefused { status, .. }) if (400..500).contains(&status) => {
-                    return outcome.map(|_| ());
-                }
-                Err(error)
-                    if tries >= UPLOAD_TRIES
-                        || started.elapsed() + BETWEEN_TRIES >= FOR_THE_RECORD =>
-                {
-                    return Err(error);
-                }
-                Err(_) => thread::sleep(BETWEEN_TRIES),
-            }
-        }
+    /// Sends a record, once, within `limit`. The server takes the same run only
+    /// once, so trying again is safe.
+    pub fn upload(&self, record: &[u8], limit: Duration) -> Result<(), AgentError> {
+        self.post("/api/v1/runs", record, limit)
+            .and_then(|response| read(response, "a run record", LARGEST_ANSWER))
+            .map(|_| ())
     }
 }
 

@@ -8,7 +8,7 @@ use crate::{
     preload::write_whole,
     process::sys::{self, MemoryUse},
     program::KnownProgram,
-    server::Server,
+    upstream::Upstream,
 };
 use code_patch::PublicKey;
 use sketch_model::VariantRef;
@@ -46,7 +46,7 @@ impl TrackedBuild {
 
 /// Where tracked builds come from.
 pub struct PatchSource<'a> {
-    pub server: &'a Server,
+    pub upstream: &'a Upstream,
     pub key: Option<&'a PublicKey>,
     pub cache: &'a Path,
 }
@@ -67,15 +67,16 @@ impl PatchSource<'_> {
         {
             return seal(result, program, variant);
         }
-        let patch = self.server.patch(variant)?;
+        let patch = self.upstream.patch(variant)?;
         let result = apply(&patch, key, program, variant)?;
         // Only a patch that passed is kept; without a cache it is just slower.
         let _ = write_whole(&cached, &patch);
         seal(result, program, variant)
     }
 
-    fn cache_path(&self, program: &KnownProgram, variant: VariantRef) -> PathBuf {
-        let origin = code_patch::sha256_hex(self.server.url().as_bytes());
+    /// Where the patch of a variant is kept.
+    pub fn cache_path(&self, program: &KnownProgram, variant: VariantRef) -> PathBuf {
+        let origin = code_patch::sha256_hex(self.upstream.origin().as_bytes());
         self.cache.join(format!(
             "patch-{}-{}-{}-{}-{}",
             &origin[..16],

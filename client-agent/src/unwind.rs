@@ -20,6 +20,7 @@ pub fn unwind(crash: &CrashCapture, modules: &[Module]) -> ThreadStack {
         tid: crash.tid,
         frames: Vec::new(),
         truncated: None,
+        waits_for: None,
     };
     let unwinder = unwinder(modules);
     let mut cache = CacheX86_64::new();

@@ -7,7 +7,7 @@ use std::{path::Path, process::Command};
 #[test]
 fn each_line_has_a_verdict_and_the_exit_is_clean() {
     let output = Command::new(common::AGENT)
-        .arg("doctor")
+        .args(["doctor", "--config", "/dev/null"])
         .output()
         .expect("the agent starts");
     assert_eq!(output.status.code(), Some(0));
@@ -28,6 +28,40 @@ fn each_line_has_a_verdict_and_the_exit_is_clean() {
     assert_eq!(verdict("Intel PT"), expected);
     // A child of the same user gets what its parent gets.
     assert_eq!(verdict("watchpoints"), verdict("watchpoints in a child"));
-    verdict("kernel.perf_event_paranoid");
-    assert_eq!(said.lines().count(), 5);
+    assert_eq!(
+        verdict("watchpoints"),
+        verdict("watchpoints with SIGTRAP blocked")
+    );
+    for what in [
+        "kernel.perf_event_paranoid",
+        "seccomp",
+        "capabilities",
+        "memory for rings",
+    ] {
+        verdict(what);
+    }
+    assert_eq!(verdict("key"), "missing");
+    assert_eq!(verdict("server"), "missing");
+    assert_eq!(said.lines().count(), 11);
+}
+
+#[test]
+fn the_same_findings_come_as_json() {
+    let output = Command::new(common::AGENT)
+        .args(["doctor", "--json", "--server", "http://127.0.0.1:9"])
+        .output()
+        .expect("the agent starts");
+    assert_eq!(output.status.code(), Some(0));
+    let findings: serde_json::Value = serde_json::from_slice(&output.stdout).expect("is JSON");
+    let findings = findings.as_array().expect("is a list");
+    let server = findings
+        .iter()
+        .find(|f| f["what"] == "server")
+        .expect("is there");
+    assert_eq!(server["health"], "missing");
+    let detail = server["detail"].as_str().expect("is text");
+    assert!(
+        detail.contains("http://127.0.0.1:9 cannot be reached"),
+        "{detail}"
+    );
 }

@@ -1,7 +1,8 @@
 //! What server, agents and people say to each other about a diagnosis.
 
 use crate::{
-    AgentId, BuildId, CampaignId, FailureSignature, PredictorClass, Schema, Tier, VariantRef,
+    AgentId, BuildId, CampaignId, FailureKind, FailureSignature, PredictorClass, Schema, Tier,
+    VariantRef,
 };
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -84,4 +85,8 @@ pub struct Assignment {
     pub variant: Option<VariantRef>,
     /// All campaigns on this build have ended, and there is at least one.
     pub finished: bool,
+    /// The failure under diagnosis: a tracked build that shows it is not worse
+    /// than the original.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<FailureKind>,
 }

@@ -15,6 +15,11 @@ pub enum FailureKind {
     Signal { number: i32, name: String },
     /// An exit status that the operator declared a failure.
     ExitCode(i32),
+    /// It stopped making progress; every thread's stack is in the report.
+    Hang,
+    /// It ended well by its own account, and the operator's checker disagreed
+    /// with this exit status.
+    Check(i32),
 }
 
 impl fmt::Display for FailureKind {
@@ -22,6 +27,8 @@ impl fmt::Display for FailureKind {
         match self {
             FailureKind::Signal { name, .. } => f.write_str(name),
             FailureKind::ExitCode(code) => write!(f, "exit code {code}"),
+            FailureKind::Hang => f.write_str("hang"),
+            FailureKind::Check(code) => write!(f, "checker's exit code {code}"),
         }
     }
 }
@@ -54,6 +61,9 @@ pub struct ThreadStack {
     pub frames: Vec<StackFrame>,
     /// Why the stack ends before its root, if it does.
     pub truncated: Option<String>,
+    /// What the thread was waiting for, in words, if it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waits_for: Option<String>,
 }
 
 /// A failure of one run.

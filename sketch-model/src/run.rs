@@ -29,6 +29,31 @@ impl fmt::Display for Tier {
     }
 }
 
+/// How much of what a run saw may leave its machine.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
+pub enum Privacy {
+    /// Which statements ran, and when; no values and no addresses of data.
+    ControlFlowOnly,
+    /// Of each value only whether it is zero, its sign, and which others it equals.
+    Shapes,
+    /// Values as they were.
+    #[default]
+    Full,
+}
+
+impl fmt::Display for Privacy {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Privacy::ControlFlowOnly => "control flow only",
+            Privacy::Shapes => "shapes of values",
+            Privacy::Full => "full values",
+        })
+    }
+}
+
 /// Which tracked build a run used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct VariantRef {
@@ -194,6 +219,9 @@ pub struct RunRecord {
     pub mappings: Vec<Mapping>,
     /// What was lost or refused, in words: it reaches the reader of the sketch.
     pub gaps: Vec<String>,
+    /// What was taken out before the record left its machine.
+    #[serde(default)]
+    pub privacy: Privacy,
 }
 
 impl RunRecord {

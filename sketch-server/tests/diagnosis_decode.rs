@@ -95,6 +95,7 @@ fn record(threads: Vec<ThreadRecord>, hits: Vec<WatchHit>) -> RunRecord {
             mapping("/libc", 0x7fff_0000_0000),
         ],
         gaps: Vec::new(),
+        privacy: Privacy::Full,
     }
 }
 
@@ -184,6 +185,30 @@ fn probes_keep_their_interval_value_and_order() {
     assert_eq!(branch.when, interval(30, 30));
     assert_eq!((read.position, branch.position), (0, 1));
     assert_eq!(run.weight, 2.0);
+}
+
+#[test]
+fn what_was_withheld_is_unknown_and_not_zero() {
+    let mut sent = record(
+        vec![thread(0, vec![probe(1, ProbeKind::Read, 10, 20, 7)])],
+        vec![hit(100, 1_000_000, AFTER_STORE)],
+    );
+    sent.privacy = Privacy::Shapes;
+    let shapes = decoded(&sent).trace.events;
+    let values: Vec<bool> = shapes.iter().map(|e| e.value.is_some()).collect();
+    assert_eq!(
+        values,
+        [true, false],
+        "a probe's is disguised, a hit's is gone"
+    );
+    sent.privacy = Privacy::ControlFlowOnly;
+    for event in decoded(&sent).trace.events {
+        assert_eq!(event.kind, EventKind::Call);
+        assert_eq!(
+            (event.address, event.location, event.value),
+            (None, None, None)
+        );
+    }
 }
 
 #[test]
@@ -425,6 +450,7 @@ fn the_failing_thread_is_known_even_if_it_recorded_nothing() {
             tid: 4711,
             frames: vec![],
             truncated: None,
+            waits_for: None,
         }],
         mappings: vec![],
         gaps: vec![],

@@ -42,6 +42,7 @@ fn run(id: &str, variant: Option<VariantRef>, failed: bool) -> RunRecord {
         clock: ClockTie::default(),
         mappings: Vec::new(),
         gaps: Vec::new(),
+        privacy: sketch_model::Privacy::Full,
     }
 }
 

@@ -5,7 +5,10 @@ use super::{
     signals::{self, SignalQueue},
     sys,
 };
-use crate::error::AgentError;
+use crate::{
+    error::AgentError,
+    hang::{Hang, HangPolicy, HangWatch},
+};
 use std::{io, mem::MaybeUninit, os::fd::AsRawFd};
 
 /// How a process ended.
@@ -37,17 +40,43 @@ impl Ending {
 
 /// Waits for `pid` to end; without a queue no signals are passed on.
 pub fn wait(pid: i32, queue: Option<&SignalQueue>) -> Result<Ended, AgentError> {
+    wait_watching(pid, queue, None, &mut |_| {})
+}
+
+/// The same; calls `on_hang` at most once, while the process hangs.
+pub fn wait_watching(
+    pid: i32,
+    queue: Option<&SignalQueue>,
+    policy: Option<HangPolicy>,
+    on_hang: &mut dyn FnMut(Hang),
+) -> Result<Ended, AgentError> {
     let mut asked_to_end = false;
+    let mut watch = policy.map(|policy| HangWatch::new(pid, policy));
     // Without pidfd (before Linux 5.3) the command still runs and is waited
-    // for; only signals are not passed on.
+    // for; only signals are not passed on, and hangs not seen.
     if let (Some(queue), Ok(pidfd)) = (queue, sys::pidfd_open(pid)) {
         loop {
             let mut waiting = [
                 descriptors::readable(pidfd.as_raw_fd()),
                 descriptors::readable(queue.as_raw_fd()),
             ];
-            if descriptors::poll(&mut waiting, -1).is_err() {
+            let pause = watch
+                .as_ref()
+                .map_or(-1, |watch| watch.pause().as_millis() as i32);
+            if descriptors::poll(&mut waiting, pause).is_err() {
                 break;
+            }
+            if waiting.iter().all(|entry| entry.revents == 0)
+                && let Some(mut watching) = watch.take()
+            {
+                if watching.hangs() {
+                    on_hang(watching.describe());
+                    if policy.is_some_and(|policy| policy.end_it) {
+                        sys::send_signal(pid, libc::SIGKILL);
+                    }
+                } else {
+                    watch = Some(watching);
+                }
             }
             while let Some(received) = queue.next() {
                 asked_to_end |= received.asks_to_end();

@@ -74,6 +74,8 @@ impl Workshop {
     pub fn agent(&self) -> Command {
         let mut command = Command::new(AGENT);
         command.arg("run").arg("--cache").arg(self.path("cache"));
+        // Tests of tracked builds want every run of theirs.
+        command.args(["--canary", "1"]);
         command
     }
 

@@ -17,6 +17,7 @@ use super::attribution::{Attributor, CodeMap};
 use super::decoded_run::{DecodedRun, Hole, RunThread, WatchCoverage, weight_of};
 use super::executed::add_implied;
 use super::hits::{self, PlacedHits};
+use super::withheld;
 use sketch_model::{
     EventKind, ExecutionTrace, Interval, LocationName, ObservedValue, Outcome, PointKind,
     ProbeEvent, ProbeKind, RunRecord, Source, ThreadIndex, ThreadRecord, TraceEvent, TrackingPlan,
@@ -47,6 +48,7 @@ pub fn decode(record: &RunRecord, plan: &TrackingPlan, code: &dyn CodeMap) -> Op
     let mut attributor = Attributor::new(&record.mappings, code);
     let placed = hits::place(record, plan, &mut attributor, &mut timelines);
     let watch = watch_coverage(record, plan, &placed, &mut gaps);
+    withheld::forget(&mut timelines, record.privacy);
 
     let failing_thread = failing_tid.and_then(|tid| {
         timelines

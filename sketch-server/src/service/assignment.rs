@@ -44,6 +44,9 @@ impl Assigner {
             schema: Schema::default(),
             variant: variant.map(|campaign| self.give(campaign, request)),
             finished: first.is_none() && !campaigns.is_empty(),
+            expected: variant
+                .and_then(|campaign| campaign.failure.as_ref())
+                .map(|failure| failure.kind.clone()),
         }
     }
 

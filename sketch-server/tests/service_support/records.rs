@@ -29,6 +29,7 @@ pub fn crash(lines: &[u32]) -> Outcome {
             tid: 101,
             frames: lines.iter().map(frame).collect(),
             truncated: None,
+            waits_for: None,
         }],
         mappings: Vec::new(),
         gaps: Vec::new(),
@@ -60,6 +61,7 @@ pub fn untracked(id: &str, outcome: Outcome) -> RunRecord {
         },
         mappings: Vec::new(),
         gaps: Vec::new(),
+        privacy: sketch_model::Privacy::Full,
     }
 }
 

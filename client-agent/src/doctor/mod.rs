@@ -1,13 +1,19 @@
 //! `failsketch-agent doctor`: what this machine can do, found by doing it.
 
+mod limits;
+mod upstream;
+
 use crate::{
+    config::Config,
     perf::probe::{self, WatchpointProbe},
     process::sys::{self, MemoryUse},
 };
+use serde::Serialize;
 use std::{fmt, fs, os::fd::AsFd};
 
 /// How well something works.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Health {
     Ok,
     Degraded,
@@ -15,7 +21,7 @@ pub enum Health {
 }
 
 /// One line of the report.
-#[derive(Debug)]
+#[derive(Debug, Serialize)]
 pub struct Finding {
     pub health: Health,
     pub what: &'static str,
@@ -34,14 +40,21 @@ impl fmt::Display for Finding {
 }
 
 /// Looks at everything, in the order in which the flow needs it.
-pub fn examine() -> Vec<Finding> {
-    vec![
+pub fn examine(config: &Config) -> Vec<Finding> {
+    let mut findings = vec![
         shared_memory(),
         watchpoints("watchpoints", probe::try_watchpoint()),
-        watchpoints("watchpoints in a child", watchpoint_in_a_child()),
+        watchpoints("watchpoints in a child", in_a_child(false)),
+        watchpoints("watchpoints with SIGTRAP blocked", in_a_child(true)),
         perf_level(),
         intel_pt(),
-    ]
+        limits::seccomp(),
+        limits::capabilities(),
+        limits::locked_memory(),
+        upstream::key(config),
+    ];
+    findings.extend(upstream::server_and_clock(config));
+    findings
 }
 
 fn shared_memory() -> Finding {
@@ -99,10 +112,19 @@ fn watchpoints(what: &'static str, probe: WatchpointProbe) -> Finding {
 
 /// The same probe in a forked child: some sandboxes treat children differently.
 /// The child answers through its exit status.
-fn watchpoint_in_a_child() -> WatchpointProbe {
+fn in_a_child(sigtrap_blocked: bool) -> WatchpointProbe {
     // SAFETY: doctor has one thread; the child only probes and exits.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
+        if sigtrap_blocked {
+            // SAFETY: the set is initialised before use.
+            unsafe {
+                let mut set = std::mem::zeroed();
+                libc::sigemptyset(&raw mut set);
+                libc::sigaddset(&raw mut set, libc::SIGTRAP);
+                libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+            }
+        }
         let answer = match probe::try_watchpoint() {
             WatchpointProbe::Works => 200,
             WatchpointProbe::Silent { counted, .. } => 210 + counted.min(9) as i32,
@@ -165,7 +187,9 @@ fn intel_pt() -> Finding {
         Finding {
             health: Health::Degraded,
             what,
-            detail: "the processor has it, and this release does not record it yet".into(),
+            detail: "the processor has it, and this release does not record it yet; \
+                     `failsketch import` takes what perf recorded"
+                .into(),
         }
     } else {
         Finding {

@@ -1,0 +1,279 @@
+//! `failsketch-agent daemon`: one per machine.
+//!
+//! It knows the server and the policies, answers `run`s over a local socket, and
+//! keeps their records in the spool until the server has them. A `run` that
+//! finds no daemon does all this itself; the daemon exists so that a thousand
+//! short runs share one connection, one spool and one answer to "what to run".
+//!
+//! Threads, no runtime: connections are few and short, and an idle daemon has
+//! every thread asleep in the kernel.
+
+pub mod client;
+mod keeper;
+mod wire;
+
+use crate::{
+    config::Config,
+    error::AgentError,
+    preload::{default_cache, prepare_cache},
+    process::sys,
+    say::say,
+    server::Server,
+    spool::Worth,
+};
+use keeper::Keeper;
+use sketch_model::{Assignment, AssignmentRequest, BuildId, Tier, VariantRef};
+use std::{
+    collections::HashMap,
+    ffi::OsStr,
+    fs,
+    io::{self, BufReader},
+    os::unix::{
+        ffi::OsStrExt,
+        fs::PermissionsExt,
+        net::{UnixListener, UnixStream},
+    },
+    path::{Path, PathBuf},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
+    thread,
+    time::{Duration, Instant, SystemTime},
+};
+use wire::{Kind, LONGEST_QUESTION};
+
+/// Connections beyond this wait in the kernel's queue.
+const MOST_CONNECTIONS: usize = 64;
+/// An answer of the server serves all runs that start within this time.
+const ASSIGNMENT_LASTS: Duration = Duration::from_secs(2);
+const PATCHES_KEPT: usize = 4;
+/// A client that says nothing for this long is cut off.
+const CLIENT_PATIENCE: Duration = Duration::from_secs(10);
+
+/// Where `run` looks for the daemon and the daemon listens, if nobody says.
+pub fn default_socket() -> PathBuf {
+    if sys::user_id() == 0 {
+        return PathBuf::from("/run/failsketch/agent.sock");
+    }
+    std::env::var_os("XDG_RUNTIME_DIR")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute())
+        .unwrap_or_else(default_cache)
+        .join("failsketch-agent.sock")
+}
+
+/// Serves until the process is ended.
+pub fn serve(config_path: Option<&Path>) -> Result<(), AgentError> {
+    let config = Config::read(config_path)?;
+    let url = config.server.clone().ok_or(AgentError::NoServer)?;
+    let cache = config.cache.clone().unwrap_or_else(default_cache);
+    prepare_cache(&cache)?;
+    let spool = config
+        .spool
+        .folder
+        .clone()
+        .unwrap_or_else(|| cache.join("spool"));
+    let keeper = Keeper::start(
+        &spool,
+        config.spool.limit(),
+        Server::at(&url),
+        sys::unique_u64(),
+    )
+    .map_err(|reason| AgentError::File {
+        action: "use the spool",
+        path: spool,
+        reason,
+    })?;
+    let socket = config.socket.clone().unwrap_or_else(default_socket);
+    let listener = listen(&socket).map_err(|reason| AgentError::File {
+        action: "listen on",
+        path: socket.clone(),
+        reason,
+    })?;
+    say(format_args!(
+        "listening on {}, reporting to {url}",
+        socket.display()
+    ));
+    let daemon = Arc::new(Daemon {
+        configuration: Mutex::new(Configuration::new(config_path, config)),
+        server: Server::at(&url),
+        keeper,
+        assignments: Mutex::new(HashMap::new()),
+        patches: Mutex::new(Vec::new()),
+        connections: AtomicUsize::new(0),
+    });
+    for connection in listener.incoming() {
+        match connection {
+            Ok(connection) => daemon.clone().welcome(connection),
+            // Out of descriptors, most likely: some will be free again soon.
+            Err(_) => thread::sleep(Duration::from_millis(20)),
+        }
+    }
+    Ok(())
+}
+
+/// Takes over the socket of a daemon that is gone, never of one that answers.
+fn listen(socket: &Path) -> io::Result<UnixListener> {
+    if let Some(folder) = socket.parent() {
+        fs::create_dir_all(folder)?;
+    }
+    if UnixStream::connect(socket).is_ok() {
+        return Err(io::Error::other(
+            "another daemon answers there; stop it first",
+        ));
+    }
+    match fs::symlink_metadata(socket) {
+        Ok(_) => fs::remove_file(socket)?,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    let listener = UnixListener::bind(socket)?;
+    fs::set_permissions(socket, fs::Permissions::from_mode(0o660))?;
+    Ok(listener)
+}
+
+/// The configuration as it is on disk now.
+#[derive(Debug)]
+struct Configuration {
+    path: Option<PathBuf>,
+    changed: Option<SystemTime>,
+    current: Config,
+}
+
+impl Configuration {
+    fn new(path: Option<&Path>, current: Config) -> Configuration {
+        let mut configuration = Configuration {
+            path: path.map(Path::to_owned),
+            changed: None,
+            current,
+        };
+        configuration.changed = configuration.time();
+        configuration
+    }
+
+    fn time(&self) -> Option<SystemTime> {
+        let path = self
+            .path
+            .as_deref()
+            .unwrap_or(Path::new(crate::config::DEFAULT_PATH));
+        fs::metadata(path).and_then(|about| about.modified()).ok()
+    }
+
+    /// Reads the file again if it has changed. A file that makes no sense, or
+    /// is gone, leaves the last good one in force.
+    fn fresh(&mut self) -> &Config {
+        let time = self.time();
+        if time.is_some() && time != self.changed {
+            self.changed = time;
+            match Config::read(self.path.as_deref()) {
+                Ok(config) => {
+                    self.current = config;
+                    say("the configuration was read again");
+                }
+                Err(error) => say(format_args!("the old configuration stays: {error}")),
+            }
+        }
+        &self.current
+    }
+}
+
+struct Daemon {
+    configuration: Mutex<Configuration>,
+    server: Server,
+    keeper: Keeper,
+    assignments: Mutex<HashMap<(BuildId, Tier), (Instant, Assignment)>>,
+    /// The last few patches, newest last.
+    patches: Mutex<Vec<(VariantRef, Arc<Vec<u8>>)>>,
+    connections: AtomicUsize,
+}
+
+/// A thread that panicked while holding one of these left it whole: every
+/// change is a single assignment.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Daemon {
+    fn welcome(self: Arc<Daemon>, connection: UnixStream) {
+        while self.connections.load(Ordering::Acquire) >= MOST_CONNECTIONS {
+            thread::sleep(Duration::from_millis(5));
+        }
+        self.connections.fetch_add(1, Ordering::AcqRel);
+        let daemon = self.clone();
+        let started = thread::Builder::new().stack_size(256 << 10).spawn(move || {
+            // The client may be gone; there is nobody to tell.
+            let _ = daemon.converse(&connection);
+            daemon.connections.fetch_sub(1, Ordering::AcqRel);
+        });
+        if started.is_err() {
+            self.connections.fetch_sub(1, Ordering::AcqRel);
+        }
+    }
+
+    fn converse(&self, connection: &UnixStream) -> io::Result<()> {
+        connection.set_read_timeout(Some(CLIENT_PATIENCE))?;
+        connection.set_write_timeout(Some(CLIENT_PATIENCE))?;
+        let mut reader = BufReader::new(connection);
+        let mut writer = connection;
+        while let Some((kind, body)) = wire::receive(&mut reader, LONGEST_QUESTION)? {
+            match self.answer(kind, body) {
+                Ok(answer) => wire::send(&mut writer, kind, &answer)?,
+                Err(why) => wire::send(&mut writer, Kind::Refused, why.as_bytes())?,
+            }
+        }
+        Ok(())
+    }
+
+    fn answer(&self, kind: Kind, body: Vec<u8>) -> Result<Vec<u8>, String> {
+        let words = |e: serde_json::Error| e.to_string();
+        match kind {
+            Kind::Policy => {
+                let path = Path::new(OsStr::from_bytes(&body));
+                let mut configuration = lock(&self.configuration);
+                serde_json::to_vec(configuration.fresh().policy_for(path)).map_err(words)
+            }
+            Kind::Assignment => {
+                let request = serde_json::from_slice(&body).map_err(words)?;
+                let assignment = self.assignment(&request).map_err(|e| e.to_string())?;
+                serde_json::to_vec(&assignment).map_err(words)
+            }
+            Kind::Patch => {
+                let variant = serde_json::from_slice(&body).map_err(words)?;
+                let patch = self.patch(variant).map_err(|e| e.to_string())?;
+                Ok(patch.to_vec())
+            }
+            Kind::Success => self.keeper.keep(body, Worth::Success).map(|()| Vec::new()),
+            Kind::Failure => self.keeper.keep(body, Worth::Failure).map(|()| Vec::new()),
+            Kind::Refused => Err("that is an answer, not a question".into()),
+        }
+    }
+
+    fn assignment(&self, request: &AssignmentRequest) -> Result<Assignment, AgentError> {
+        let key = (request.build.clone(), request.tier);
+        if let Some((asked, known)) = lock(&self.assignments).get(&key)
+            && asked.elapsed() < ASSIGNMENT_LASTS
+        {
+            return Ok(known.clone());
+        }
+        let assignment = self.server.assignment(request)?;
+        let mut assignments = lock(&self.assignments);
+        // Builds come and go over the months that a daemon runs.
+        assignments.retain(|_, (asked, _)| asked.elapsed() < ASSIGNMENT_LASTS);
+        assignments.insert(key, (Instant::now(), assignment.clone()));
+        Ok(assignment)
+    }
+
+    fn patch(&self, variant: VariantRef) -> Result<Arc<Vec<u8>>, AgentError> {
+        if let Some((_, known)) = lock(&self.patches).iter().find(|(v, _)| *v == variant) {
+            return Ok(known.clone());
+        }
+        let patch = Arc::new(self.server.patch(variant)?);
+        let mut patches = lock(&self.patches);
+        patches.push((variant, patch.clone()));
+        if patches.len() > PATCHES_KEPT {
+            patches.remove(0);
+        }
+        Ok(patch)
+    }
+}

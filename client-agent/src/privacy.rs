@@ -1,0 +1,191 @@
+//! What may leave the machine: a record is reduced before anything else sees it.
+//!
+//! `full` sends values as they were. `shapes` replaces each value by another of
+//! the same size by a secret permutation that keeps zero at zero and the sign in
+//! place: equal values stay equal and different ones different, which is all
+//! that most diagnoses need, and nobody without the secret can turn them back.
+//! The secret is the operator's and never sent; it is combined with the
+//! campaign, so that values cannot be compared across diagnoses.
+//! `control-flow-only` sends no values and no addresses of data at all.
+//!
+//! Addresses of data stay under `shapes`: two accesses are of one location by
+//! their address, and an address says nothing of what is kept there. Registers
+//! and stacks of watchpoint hits hold anything, so only return addresses stay.
+
+use sketch_model::{Outcome, Privacy, ProbeEvent, ProbeKind, RunRecord, RuntimeAddress};
+use std::collections::HashMap;
+
+/// The lowest page is never mapped: a fault there is a null pointer's.
+const NULL_PAGE: u64 = 4096;
+const ROUNDS: u8 = 6;
+
+/// Takes out of a record what may not leave the machine.
+pub fn reduce(record: &mut RunRecord, privacy: Privacy, secret: &[u8]) {
+    record.privacy = privacy;
+    match privacy {
+        Privacy::Full => {}
+        Privacy::Shapes => shapes(record, secret),
+        Privacy::ControlFlowOnly => control_flow_only(record),
+    }
+}
+
+fn events(record: &mut RunRecord) -> impl Iterator<Item = &mut ProbeEvent> {
+    record
+        .threads
+        .iter_mut()
+        .flat_map(|thread| thread.head.iter_mut().chain(thread.tail.iter_mut()))
+}
+
+/// Whether an event's value is the program's; the others are numbers of ours.
+fn carries_a_value(event: &ProbeEvent) -> bool {
+    matches!(
+        event.kind,
+        ProbeKind::Read | ProbeKind::Write | ProbeKind::SyncEnd
+    )
+}
+
+fn shapes(record: &mut RunRecord, secret: &[u8]) {
+    let campaign = record.variant.map_or(0, |variant| variant.campaign.0);
+    let mut key = secret.to_vec();
+    key.extend_from_slice(&campaign.to_le_bytes());
+    let mut disguise = Disguise {
+        key,
+        known: HashMap::new(),
+    };
+    for event in events(record).filter(|event| carries_a_value(event)) {
+        event.value = disguise.value(event.value, event.size);
+    }
+    let code: Vec<_> = record.mappings.iter().map(|m| m.start.0..m.end.0).collect();
+    for hit in &mut record.watch.hits {
+        hit.registers = [0; 16];
+        for word in &mut hit.stack {
+            if !code.iter().any(|range| range.contains(word)) {
+                *word = 0;
+            }
+        }
+    }
+    if let Outcome::Failure(report) = &mut record.outcome {
+        let null = |address: &RuntimeAddress| address.0 < NULL_PAGE;
+        report.fault_address = report.fault_address.filter(null);
+    }
+}
+
+fn control_flow_only(record: &mut RunRecord) {
+    for event in events(record) {
+        event.address = RuntimeAddress(0);
+        if carries_a_value(event) {
+            event.value = 0;
+        }
+    }
+    if !record.watch.hits.is_empty() {
+        let hits = record.watch.hits.len();
+        record.gaps.push(format!(
+            "{hits} watchpoint hits were withheld: only control flow may leave this machine"
+        ));
+        record.watch.hits.clear();
+    }
+    if let Outcome::Failure(report) = &mut record.outcome {
+        report.fault_address = None;
+    }
+}
+
+/// The permutation, and what it has been asked already: records repeat values.
+struct Disguise {
+    key: Vec<u8>,
+    known: HashMap<(u16, u64), u64>,
+}
+
+impl Disguise {
+    fn value(&mut self, value: u64, size: u16) -> u64 {
+        let bits: u32 = match size {
+            1 => 8,
+            2 => 16,
+            4 => 32,
+            _ => 64,
+        };
+        let mask = u64::MAX >> (64 - bits);
+        let value = value & mask;
+        if value == 0 {
+            return 0;
+        }
+        if let Some(known) = self.known.get(&(size, value)) {
+            return *known;
+        }
+        let negative = |v: u64| v >> (bits - 1) & 1;
+        // Walks along the cycle of the permutation to the next value that is
+        // like this one; it ends, at the latest at the value itself.
+        let mut next = self.permuted(value, bits);
+        while next == 0 || negative(next) != negative(value) {
+            next = self.permuted(next, bits);
+        }
+        self.known.insert((size, value), next);
+        next
+    }
+
+    /// A Feistel network over the halves of a value: whatever the round function
+    /// is, this is a permutation.
+    fn permuted(&self, value: u64, bits: u32) -> u64 {
+        let half = bits / 2;
+        let mask = (1u64 << half) - 1;
+        let (mut left, mut right) = (value >> half & mask, value & mask);
+        for round in 0..ROUNDS {
+            let mixed = left ^ (self.round(round, bits, right) & mask);
+            (left, right) = (right, mixed);
+        }
+        left << half | right
+    }
+
+    fn round(&self, round: u8, bits: u32, half: u64) -> u64 {
+        let mut input = self.key.clone();
+        input.push(round);
+        input.push(bits as u8);
+        input.extend_from_slice(&half.to_le_bytes());
+        let digest = code_patch::sha256_hex(&input);
+        u64::from_str_radix(&digest[..16], 16).unwrap_or(0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    fn disguise(key: &str) -> Disguise {
+        Disguise {
+            key: key.into(),
+            known: HashMap::new(),
+        }
+    }
+
+    #[test]
+    fn every_byte_has_one_disguise_of_its_own_sign() {
+        let mut one = disguise("secret");
+        let images: Vec<u64> = (0..256).map(|v| one.value(v, 1)).collect();
+        assert_eq!(images.iter().collect::<BTreeSet<_>>().len(), 256);
+        assert_eq!(images[0], 0);
+        assert!(images[..128].iter().all(|v| *v < 128));
+        assert!(images[128..].iter().all(|v| (128..256).contains(v)));
+        // The identity would disguise nothing.
+        let same = images.iter().enumerate().filter(|(v, i)| *v as u64 == **i);
+        assert!(same.count() < 32);
+    }
+
+    proptest! {
+        #[test]
+        fn zero_sign_and_equality_survive(a in any::<i32>(), b in any::<i32>()) {
+            let mut one = disguise("secret");
+            let image = |one: &mut Disguise, v: i32| one.value(u64::from(v as u32), 4) as u32 as i32;
+            let (x, y) = (image(&mut one, a), image(&mut one, b));
+            prop_assert_eq!(x == y, a == b);
+            prop_assert_eq!(x == 0, a == 0);
+            prop_assert_eq!(x < 0, a < 0);
+        }
+
+        #[test]
+        fn another_secret_is_another_disguise(value in 1u64..u64::MAX) {
+            let (mut one, mut other) = (disguise("one"), disguise("other"));
+            prop_assert_ne!(one.value(value, 8), other.value(value, 8));
+        }
+    }
+}

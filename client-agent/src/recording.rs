@@ -1,0 +1,151 @@
+//! What is known of a run that goes on or has ended → its record.
+
+use crate::{
+    check, clock, failure,
+    hang::Hang,
+    modules::MainModule,
+    perf::collector::Collected,
+    process::{supervise::Ended, sys},
+    program::KnownProgram,
+    record,
+    run::{Preparation, Recorder, Running},
+    shared_memory::Remains,
+    tracked::TrackedBuild,
+};
+use sketch_model::{FailureKind, Outcome, Privacy, RunRecord, Schema};
+
+/// When the record is made.
+pub enum Moment<'a> {
+    Ended(Ended),
+    /// It hangs, and goes on doing so.
+    Hangs(&'a Hang),
+    /// It was found to hang, and then ended.
+    EndedAfter(&'a Hang, Ended),
+}
+
+impl Moment<'_> {
+    fn hang(&self) -> Option<&Hang> {
+        match self {
+            Moment::Hangs(hang) | Moment::EndedAfter(hang, _) => Some(hang),
+            Moment::Ended(_) => None,
+        }
+    }
+
+    fn ended(&self) -> Option<Ended> {
+        match self {
+            Moment::Ended(ended) | Moment::EndedAfter(_, ended) => Some(*ended),
+            Moment::Hangs(_) => None,
+        }
+    }
+}
+
+/// A run from its start to its record.
+pub struct Recording<'a> {
+    pub known: &'a KnownProgram,
+    /// The tracked build, if it is what runs.
+    pub tracked: Option<&'a TrackedBuild>,
+    pub asked_to_watch: bool,
+    pub running: Running,
+    pub preparation: Option<Preparation>,
+    pub gaps: Vec<String>,
+}
+
+impl Recording<'_> {
+    /// The record of this moment; a run has one.
+    pub fn record(&mut self, recorder: &mut Recorder, moment: &Moment<'_>) -> RunRecord {
+        let end = clock::read();
+        let elapsed = self.running.started.elapsed();
+        let mut gaps = std::mem::take(&mut self.gaps);
+        let mut collected = Collected::default();
+        let mut remains = Remains::read(&[]);
+        if let Some(preparation) = &mut self.preparation {
+            match preparation.region.bytes() {
+                Ok(bytes) => remains = Remains::read(&bytes),
+                Err(error) => gaps.push(format!("the records could not be read: {error}")),
+            }
+            match (preparation.collector.take(), moment.ended()) {
+                (Some(collector), Some(_)) => collected = collector.finish(remains.pid),
+                (Some(collector), None) => {
+                    // It goes on draining, so that the program never waits.
+                    preparation.collector = Some(collector);
+                    gaps.push("watchpoint hits are not in a report of a hang that goes on".into());
+                }
+                (None, _) => {}
+            }
+            if remains.pid.is_none() {
+                gaps.push("the runtime was not activated in the program".into());
+            }
+        }
+        gaps.append(&mut remains.gaps);
+        let main = self
+            .tracked
+            .map_or_else(|| self.known.main_module(), TrackedBuild::main_module);
+        let outcome = outcome(recorder, moment, &remains, &main, &mut gaps);
+        let at_crash = remains.crash.as_ref().map(|crash| &crash.maps);
+        let maps = at_crash
+            .filter(|maps| !maps.is_empty())
+            .unwrap_or(&remains.maps);
+        let mappings = record::mappings(&recorder.modules.modules(maps, &main));
+        let watch = record::watch_record(
+            self.tracked.is_some(),
+            self.asked_to_watch,
+            &remains.watch,
+            collected,
+            &mut gaps,
+        );
+        RunRecord {
+            schema: Schema::default(),
+            id: record::run_id(&recorder.agent.0, sys::unique_u64()),
+            agent: recorder.agent.clone(),
+            build: self.known.build.clone(),
+            tier: recorder.tier,
+            variant: self.tracked.map(|build| build.variant),
+            sampling_probability: 1.0,
+            outcome,
+            wall_us: u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX),
+            cpu_us: moment.ended().map_or(0, |ended| ended.cpu_us),
+            unrecorded_threads: match remains.pid {
+                Some(_) => remains.unrecorded_threads,
+                None => 1,
+            },
+            threads: remains.threads,
+            watch,
+            clock: clock::tie(self.running.clock, end),
+            mappings,
+            gaps,
+            privacy: Privacy::Full,
+        }
+    }
+}
+
+fn outcome(
+    recorder: &mut Recorder,
+    moment: &Moment<'_>,
+    remains: &Remains,
+    main: &MainModule,
+    gaps: &mut Vec<String>,
+) -> Outcome {
+    if let Some(hang) = moment.hang() {
+        let report = failure::hang_report(hang, main, &mut recorder.modules);
+        return Outcome::Failure(report);
+    }
+    let Some(ended) = moment.ended() else {
+        return Outcome::Success;
+    };
+    let modules = &mut recorder.modules;
+    let exits = &recorder.failing_exits;
+    let judged = failure::judge(ended.ending, exits, remains, main, modules, gaps);
+    if judged == Outcome::Success
+        && let Some(command) = &recorder.check
+    {
+        match check::check(command, ended.ending) {
+            Ok(None) => {}
+            Ok(Some(code)) => {
+                let kind = FailureKind::Check(code);
+                return Outcome::Failure(failure::report(kind, None, remains, main, modules));
+            }
+            Err(why) => gaps.push(why),
+        }
+    }
+    judged
+}

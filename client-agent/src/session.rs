@@ -1,0 +1,304 @@
+//! Runs that are recorded: what is asked before, decided, and kept after.
+
+use crate::{
+    canary::{self, Canary},
+    cli::RunArguments,
+    error::AgentError,
+    modules::ModuleCache,
+    perf::probe,
+    preload, privacy,
+    process::{environment, supervise::Ended, sys},
+    program::{KnownProgram, ProgramKind},
+    run::{Recorder, Supervisor},
+    say::say,
+    settings::Settings,
+    spool::Worth,
+    tracked::{PatchSource, TrackedBuild},
+    upstream::Upstream,
+};
+use sketch_model::{AssignmentRequest, FailureKind, RunRecord, VariantRef};
+use std::{fs::File, io::Write, path::PathBuf, thread, time::Duration};
+
+/// A simulated fleet member gives up after this many unanswered questions.
+const MOST_SILENCES: u32 = 30;
+const AFTER_SILENCE: Duration = Duration::from_secs(1);
+/// How much slower than the original a tracked build may be before it is
+/// withdrawn; the governor's limit is much lower, this is for when it fails.
+const MOST_SLOWDOWN: f64 = 2.0;
+
+/// What the server wants run, and why it may not be.
+struct Next {
+    variant: Option<VariantRef>,
+    /// Whether this run is to run it.
+    tracked: bool,
+    expected: Option<FailureKind>,
+    gaps: Vec<String>,
+}
+
+/// What is kept between runs that are recorded.
+pub struct Session<'a> {
+    known: &'a KnownProgram,
+    recorder: Recorder,
+    settings: Settings,
+    store: Option<File>,
+    tracked: Option<TrackedBuild>,
+    /// The variant that could not be made, and why: said once, in every record.
+    refused: Option<(VariantRef, String)>,
+    stops_when_finished: bool,
+    silences: u32,
+}
+
+impl<'a> Session<'a> {
+    /// `None` if runs of this command are not recorded.
+    pub fn open(arguments: &RunArguments, supervisor: &Supervisor<'a>) -> Option<Session<'a>> {
+        let settings = Settings::gather(arguments, &supervisor.program.path);
+        if settings.upstream.is_none() && arguments.store_record.is_none() {
+            return None;
+        }
+        let known = match &supervisor.program.kind {
+            ProgramKind::Known(known) => known,
+            ProgramKind::LeftAlone(reason) => {
+                let path = supervisor.program.path.display();
+                say(format_args!("{path} is run without recording: {reason}"));
+                return None;
+            }
+        };
+        let preload = preload::prepare_cache(&settings.cache)
+            .and_then(|()| preload::preload_file(&settings.cache))
+            .map_err(|e| e.to_string())
+            .and_then(|path| match environment::can_preload(&path) {
+                true => Ok(path),
+                false => Err(format!(
+                    "the path {} has a colon or a space, which LD_PRELOAD cannot express; give \
+                     another --cache",
+                    path.display()
+                )),
+            });
+        if let Err(reason) = &preload {
+            say(reason);
+        }
+        let store = arguments.store_record.as_ref().and_then(|path| {
+            File::create(path)
+                .inspect_err(|reason| {
+                    let path = path.display();
+                    say(format_args!(
+                        "records are not stored: cannot write {path}: {reason}"
+                    ));
+                })
+                .ok()
+        });
+        Some(Session {
+            known,
+            recorder: Recorder {
+                agent: settings.agent.clone(),
+                tier: probe::tier(),
+                preload,
+                failing_exits: settings.policy.fail_exits.clone(),
+                hang: settings.policy.hang(),
+                check: settings.policy.check.clone(),
+                modules: ModuleCache::default(),
+            },
+            settings,
+            store,
+            tracked: None,
+            refused: None,
+            stops_when_finished: arguments.until_finished,
+            silences: 0,
+        })
+    }
+
+    /// One run; `None` when there is nothing more to do.
+    pub fn next_run(&mut self, supervisor: &Supervisor<'_>) -> Result<Option<Ended>, AgentError> {
+        let asked = match supervisor.queue {
+            Some(queue) => queue.mortal(&supervisor.inherited, || self.ask()),
+            None => self.ask(),
+        };
+        let Some(next) = asked? else {
+            return Ok(None);
+        };
+        let Session {
+            known,
+            recorder,
+            settings,
+            store,
+            tracked,
+            ..
+        } = self;
+        let tracked = tracked
+            .as_ref()
+            .filter(|build| next.tracked && Some(build.variant) == next.variant);
+        let counts = next.variant.and_then(|variant| {
+            let upstream = settings.upstream.as_ref()?;
+            Some(canary_path(upstream, settings, known, variant))
+        });
+        let mut keep = |record: RunRecord| {
+            if let Some(path) = &counts {
+                let mut canary = Canary::load(path);
+                canary.add(&record, next.expected.as_ref(), MOST_SLOWDOWN);
+                if let Some(reason) = canary.withdrawn() {
+                    say(format_args!("the tracked build is withdrawn: {reason}"));
+                }
+                canary.save(path);
+            }
+            keep_record(record, settings, store.as_mut());
+        };
+        let run = supervisor.run_recorded(known, tracked, recorder, next.gaps, &mut keep)?;
+        if let (Some(variant), Some(reason)) = (next.variant, run.refused) {
+            say(&reason);
+            self.tracked = None;
+            self.refused = Some((variant, reason));
+        }
+        Ok(Some(run.ended))
+    }
+
+    /// Asks what to run, and gets it; `None` when the server has finished.
+    fn ask(&mut self) -> Result<Option<Next>, AgentError> {
+        let mut next = Next {
+            variant: None,
+            tracked: true,
+            expected: None,
+            gaps: Vec::new(),
+        };
+        if let Some(upstream) = &self.settings.upstream {
+            let request = AssignmentRequest {
+                agent: self.recorder.agent.clone(),
+                build: self.known.build.clone(),
+                tier: self.recorder.tier,
+            };
+            match upstream.assignment(&request) {
+                Ok(assignment) if assignment.finished && self.stops_when_finished => {
+                    return Ok(None);
+                }
+                Ok(assignment) => {
+                    next.variant = assignment.variant;
+                    next.expected = assignment.expected;
+                    self.silences = 0;
+                }
+                Err(error) => {
+                    if self.silences == 0 {
+                        say(format_args!("the untouched program is run: {error}"));
+                    }
+                    self.silences += 1;
+                    if self.stops_when_finished {
+                        if self.silences >= MOST_SILENCES {
+                            return Err(error);
+                        }
+                        thread::sleep(AFTER_SILENCE);
+                    }
+                }
+            }
+        }
+        let withheld = self.withheld(next.variant);
+        if let Some(reason) = withheld.or_else(|| self.prepare_tracked(next.variant)) {
+            next.gaps.extend(reason);
+            next.tracked = false;
+        }
+        Ok(Some(next))
+    }
+
+    /// Whether policy or canary let this run go with the original, and the
+    /// sentence that the record should carry for it, if any.
+    fn withheld(&self, variant: Option<VariantRef>) -> Option<Option<String>> {
+        let (variant, upstream) = (variant?, self.settings.upstream.as_ref()?);
+        let canary = Canary::load(&canary_path(upstream, &self.settings, self.known, variant));
+        if let Some(reason) = canary.withdrawn() {
+            return Some(Some(format!(
+                "the tracked build was withdrawn on this machine: {reason}"
+            )));
+        }
+        let policy = &self.settings.policy;
+        (!by_chance(policy.track * canary.share(policy.canary))).then_some(None)
+    }
+
+    /// Makes the assigned build unless it is there already. The result is the
+    /// reason why it is not.
+    fn prepare_tracked(&mut self, variant: Option<VariantRef>) -> Option<Option<String>> {
+        let (variant, upstream) = (variant?, self.settings.upstream.as_ref()?);
+        if self.tracked.as_ref().is_some_and(|t| t.variant == variant) {
+            return None;
+        }
+        if let Some((refused, reason)) = &self.refused
+            && *refused == variant
+        {
+            return Some(Some(reason.clone()));
+        }
+        let source = patch_source(upstream, &self.settings);
+        match source.build(self.known, variant) {
+            Ok(build) => {
+                self.tracked = Some(build);
+                None
+            }
+            Err(error) => {
+                let reason = format!("the assigned tracked build was not run: {error}");
+                say(&reason);
+                // Whoever could not be reached may answer next time.
+                let passing = matches!(
+                    error,
+                    AgentError::ServerUnreachable { .. }
+                        | AgentError::DaemonUnreachable { .. }
+                        | AgentError::DaemonRefused(_)
+                );
+                if !passing {
+                    self.refused = Some((variant, reason.clone()));
+                }
+                Some(Some(reason))
+            }
+        }
+    }
+}
+
+fn patch_source<'s>(upstream: &'s Upstream, settings: &'s Settings) -> PatchSource<'s> {
+    PatchSource {
+        upstream,
+        key: settings.key.as_ref(),
+        cache: &settings.cache,
+    }
+}
+
+fn canary_path(
+    upstream: &Upstream,
+    settings: &Settings,
+    known: &KnownProgram,
+    variant: VariantRef,
+) -> PathBuf {
+    canary::beside(&patch_source(upstream, settings).cache_path(known, variant))
+}
+
+/// True with the given probability.
+fn by_chance(probability: f64) -> bool {
+    // 53 random bits are a fraction that a double holds exactly.
+    let fraction = (sys::unique_u64() >> 11) as f64 / (1u64 << 53) as f64;
+    fraction < probability
+}
+
+/// Reduces, stores and sends a record; failing to is said, and changes nothing.
+fn keep_record(mut record: RunRecord, settings: &mut Settings, store: Option<&mut File>) {
+    if !record.failed() {
+        record.sampling_probability = settings.policy.report_successes;
+    }
+    privacy::reduce(&mut record, settings.policy.privacy, &settings.secret);
+    let worth = match record.failed() {
+        true => Worth::Failure,
+        false => Worth::Success,
+    };
+    let mut line = match serde_json::to_vec(&record) {
+        Ok(line) => line,
+        Err(error) => {
+            say(format_args!(
+                "the record could not be written down: {error}"
+            ));
+            return;
+        }
+    };
+    if let Some(upstream) = &mut settings.upstream
+        && by_chance(record.sampling_probability)
+    {
+        upstream.keep(&line, worth);
+    }
+    if let Some(file) = store {
+        line.push(b'\n');
+        if let Err(error) = file.write_all(&line) {
+            say(format_args!("the record could not be stored: {error}"));
+        }
+    }
+}
