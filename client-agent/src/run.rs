@@ -213,6 +213,7 @@ impl Supervisor<'_> {
             watch,
             clock: clock::tie(running.clock, end),
             mappings,
+            pt: None,
             gaps,
         };
         Ok(Run {

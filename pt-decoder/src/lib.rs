@@ -12,14 +12,16 @@
 //! gets bytes from a fleet. Recording is the agent's business.
 
 mod blocks;
+mod code_file;
 mod gap;
 mod image;
 mod ipt;
 mod packets;
 mod psb;
 
-pub use blocks::{Blocks, CpuModel, ExecutedBlock, ExecutionItem};
+pub use blocks::{Blocks, ExecutedBlock, ExecutionItem, TraceSetup};
 pub use gap::{GapReason, TraceGap};
 pub use image::{CodeImage, ImageError};
 pub use packets::{Mode, Packet, PacketItem, Packets, TntBits};
 pub use psb::{next_psb, split_points};
+pub use sketch_model::CpuModel;

@@ -59,6 +59,7 @@ pub fn untracked(id: &str, outcome: Outcome) -> RunRecord {
             error_ns: 0,
         },
         mappings: Vec::new(),
+        pt: None,
         gaps: Vec::new(),
     }
 }
