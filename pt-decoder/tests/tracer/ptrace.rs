@@ -209,12 +209,7 @@ impl Machine {
     fn step(&mut self, thread: &mut Thread, processor: usize) -> Stop {
         let instruction = *self.code.at(thread.ip);
         if thread.signal != 0 {
-            if self.on {
-                let ip = thread.ip;
-                self.write(processor, |it| it.interrupted(ip));
-                thread.path.push(Step::Paused);
-                self.on = false;
-            }
+            self.turn_off(thread, processor);
         } else if instruction.mnemonic() == Mnemonic::Syscall && self.on {
             self.retire(thread, processor, thread.ip, Some(Leave::Kernel));
         }
