@@ -12,16 +12,19 @@
 //! gets bytes from a fleet. Recording is the agent's business.
 
 mod blocks;
+mod chunks;
 mod code_file;
 mod gap;
 mod image;
 mod ipt;
 mod packets;
+mod parallel;
 mod psb;
 
 pub use blocks::{Blocks, ExecutedBlock, ExecutionItem, TraceSetup};
 pub use gap::{GapReason, TraceGap};
 pub use image::{CodeImage, ImageError};
 pub use packets::{Mode, Packet, PacketItem, Packets, TntBits};
+pub use parallel::{Part, decode_stream, decode_stream_in_small_chunks, window};
 pub use psb::{next_psb, split_points};
 pub use sketch_model::CpuModel;

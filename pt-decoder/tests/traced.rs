@@ -7,7 +7,8 @@ mod support;
 mod tracer;
 
 use programs::PROGRAMS;
-use pt_decoder::{Blocks, ExecutionItem};
+use pt_decoder::{Blocks, ExecutionItem, TraceSetup, decode_stream_in_small_chunks};
+use std::num::NonZero;
 use support::Step;
 use tracer::{
     children::compile,
@@ -39,6 +40,21 @@ fn decode(recorded: &Recorded, setup: usize) -> Vec<ExecutionItem> {
     Blocks::new(&recorded.traces[setup][0], &recorded.image, None).collect()
 }
 
+/// As many parts as there are PSBs, in two threads.
+fn decode_in_parts(recorded: &Recorded, setup: usize) -> Vec<ExecutionItem> {
+    let mut items = Vec::new();
+    decode_stream_in_small_chunks(
+        &*recorded.traces[setup][0],
+        &recorded.image,
+        TraceSetup::default(),
+        const { NonZero::new(2).unwrap() },
+        |part| part.collect::<Vec<_>>(),
+        |part| items.extend(part),
+    )
+    .unwrap();
+    items
+}
+
 fn comes_back(program: &programs::Program, plan: &Plan) -> Recorded {
     let folder = tempfile::tempdir().unwrap();
     let file = compile(
@@ -51,6 +67,9 @@ fn comes_back(program: &programs::Program, plan: &Plan) -> Recorded {
     for (number, setup) in plan.setups.iter().enumerate() {
         let what = format!("{} with {setup:?}", program.name);
         let items = decode(&recorded, number);
+        assert_same(recorded.only_truth(), &items, &recorded.image, &what);
+        let items = decode_in_parts(&recorded, number);
+        let what = format!("{what}, in parts");
         assert_same(recorded.only_truth(), &items, &recorded.image, &what);
     }
     recorded
