@@ -11,6 +11,7 @@
 //! decoding in parallel, and a process of its own for libipt, which is C and
 //! gets bytes from a fleet. Recording is the agent's business.
 
+mod address_space;
 mod blocks;
 mod chunks;
 mod code_file;
@@ -20,11 +21,18 @@ mod ipt;
 mod packets;
 mod parallel;
 mod psb;
+mod recording;
+mod schedule;
+mod sideband;
 
+pub use address_space::{AddressSpaces, CodeSource, MissingCode, ProcessImages};
 pub use blocks::{Blocks, ExecutedBlock, ExecutionItem, TraceSetup};
 pub use gap::{GapReason, TraceGap};
 pub use image::{CodeImage, ImageError};
 pub use packets::{Mode, Packet, PacketItem, Packets, TntBits};
 pub use parallel::{Part, decode_stream, decode_stream_in_small_chunks, window};
 pub use psb::{next_psb, split_points};
+pub use recording::{DecodedRecording, Stretch, decode_recording};
+pub use schedule::{Running, Schedule, ThreadId};
+pub use sideband::{SampleId, SidebandError, parse_record, parse_ring};
 pub use sketch_model::CpuModel;

@@ -1,17 +1,15 @@
 //! Real programs, stepped instruction by instruction: what a processor would
 //! have written about them must decode to exactly what they did.
 
-#[path = "programs.rs"]
-mod programs;
 mod support;
 mod tracer;
 
-use programs::PROGRAMS;
 use pt_decoder::{Blocks, ExecutionItem, TraceSetup, decode_stream_in_small_chunks};
 use std::num::NonZero;
 use support::Step;
 use tracer::{
     children::compile,
+    programs::{self, PROGRAMS},
     ptrace::{Plan, Recorded, record},
     truth::assert_same,
     writer::{Setup, USUAL},

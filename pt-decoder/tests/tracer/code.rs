@@ -2,7 +2,7 @@
 
 use iced_x86::{Decoder, DecoderOptions, Instruction};
 use pt_decoder::CodeImage;
-use sketch_model::RuntimeAddress;
+use sketch_model::{MappedCode, RuntimeAddress};
 use std::{
     collections::HashMap,
     fs::{self, File},
@@ -12,6 +12,7 @@ use std::{
 /// Reads a process once, and decodes each address once.
 pub struct Code {
     pub image: CodeImage,
+    pub mapped: Vec<MappedCode>,
     instructions: HashMap<u64, Instruction>,
 }
 
@@ -19,6 +20,7 @@ impl Code {
     pub fn new(image: CodeImage) -> Self {
         Self {
             image,
+            mapped: Vec::new(),
             instructions: HashMap::new(),
         }
     }
@@ -28,7 +30,7 @@ impl Code {
     pub fn of_process(pid: i32) -> Self {
         let memory = File::open(format!("/proc/{pid}/mem")).unwrap();
         let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
-        let mut image = CodeImage::new();
+        let (mut image, mut mapped) = (CodeImage::new(), Vec::new());
         for line in maps.lines().filter(|line| line.contains(" r-xp ")) {
             let (range, _) = line.split_once(' ').unwrap();
             let (start, end) = range.split_once('-').unwrap();
@@ -37,8 +39,20 @@ impl Code {
             let mut bytes = vec![0; (end - start) as usize];
             memory.read_exact_at(&mut bytes, start).unwrap();
             image.add(RuntimeAddress(start), bytes).unwrap();
+            let mut fields = line.split_whitespace().skip(2);
+            let offset = u64::from_str_radix(fields.next().unwrap(), 16).unwrap();
+            mapped.push(MappedCode {
+                start: RuntimeAddress(start),
+                length: end - start,
+                file_offset: offset,
+                path: fields.nth(2).unwrap_or("//anon").to_owned(),
+                build_id: None,
+            });
         }
-        Self::new(image)
+        Self {
+            mapped,
+            ..Self::new(image)
+        }
     }
 
     pub fn at(&mut self, ip: u64) -> &Instruction {

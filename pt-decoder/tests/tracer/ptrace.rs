@@ -118,7 +118,20 @@ pub fn record(program: &FilePath, from: &str, plan: &Plan) -> Recorded {
         steps: 0,
         now: 1_000_000,
     };
-    let (truth, sideband, status) = machine.run(pid, entry);
+    let (truth, switches, status) = machine.run(pid, entry);
+    let mut sideband: Vec<_> = machine
+        .code
+        .mapped
+        .iter()
+        .map(|mapped| SidebandEvent {
+            time_ns: None,
+            cpu: None,
+            pid,
+            tid: pid,
+            kind: SidebandKind::Mapped(mapped.clone()),
+        })
+        .collect();
+    sideband.extend(switches);
     children::end(pid);
     Recorded {
         pid,
