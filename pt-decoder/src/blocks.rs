@@ -30,7 +30,7 @@ const UNCONFIRMED_INSTRUCTIONS: u32 = 1 << 20;
 const LEAST_STEP: u32 = 64;
 
 /// Instructions that were executed one after the other, contiguous in memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ExecutedBlock {
     pub start: RuntimeAddress,
     /// Where the last instruction of the block begins.

@@ -4,6 +4,7 @@
 
 pub mod children;
 pub mod code;
+pub mod perf_file;
 pub mod programs;
 pub mod ptrace;
 pub mod truth;
