@@ -6,6 +6,7 @@
 
 mod builds;
 mod cc;
+mod import;
 mod register;
 mod serve;
 mod sketch;
@@ -48,6 +49,11 @@ enum Command {
     Builds(builds::BuildsArguments),
     /// Print the backward slice of a statement of a registered build
     Slice(slice::Arguments),
+    /// Import a perf.data file with Intel PT as a run
+    Import(import::Arguments),
+    /// Decode one recording, for `import`
+    #[command(name = "pt-worker", hide = true)]
+    PtWorker,
     /// Run the server: diagnoses failures and serves their sketches
     Serve(serve::Arguments),
     /// List the failures that a server knows
@@ -71,6 +77,8 @@ fn main() -> ExitCode {
         Command::Register(arguments) => register::run(&arguments),
         Command::Builds(arguments) => builds::run(&arguments),
         Command::Slice(arguments) => slice::run(&arguments),
+        Command::Import(arguments) => import::run(&arguments),
+        Command::PtWorker => import::serve_worker(),
         Command::Serve(arguments) => serve::run(arguments),
         Command::Failures(arguments) => sketch::failures(&arguments),
         Command::Sketch(command) => sketch::run(command),

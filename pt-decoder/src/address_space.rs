@@ -11,6 +11,7 @@
 //! (JIT, `//anon`) is always missing, and said to be so.
 
 use crate::image::CodeImage;
+use serde::{Deserialize, Serialize};
 use sketch_model::{MappedCode, RuntimeAddress, SidebandEvent, SidebandKind};
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -25,7 +26,7 @@ pub trait CodeSource {
 }
 
 /// Code that was mapped and is not at hand.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct MissingCode {
     pub path: String,
     pub build_id: Option<String>,

@@ -85,6 +85,7 @@ struct Course<'t> {
     outlook: Option<Outlook>,
     tracing: bool,
     resumed_at: Option<Tsc>,
+    interrupted_at: Option<RuntimeAddress>,
     /// The PSB at which decoding began last.
     psb: u64,
     progress: Progress,
@@ -120,6 +121,7 @@ impl<'t> Blocks<'t> {
                 outlook: None,
                 tracing: false,
                 resumed_at: None,
+                interrupted_at: None,
                 psb: 0,
                 progress: Progress {
                     offset: 0,
@@ -145,6 +147,12 @@ impl<'t> Blocks<'t> {
     /// The counter when tracing was last turned on, by the timing packet before.
     pub fn resumed_at(&self) -> Option<Tsc> {
         self.course.resumed_at
+    }
+
+    /// The instruction that was next when tracing was last turned off, if an
+    /// interrupt, a fault or a signal did it.
+    pub fn interrupted_at(&self) -> Option<RuntimeAddress> {
+        self.course.interrupted_at
     }
 
     /// The counter by the last timing packet; libipt reads a little ahead.
@@ -234,7 +242,8 @@ impl<'t> Course<'t> {
                 }
                 None
             }
-            FlowEvent::TracingOff => {
+            FlowEvent::TracingOff { before } => {
+                self.interrupted_at = before;
                 std::mem::take(&mut self.tracing).then_some(ExecutionItem::Paused)
             }
             FlowEvent::Overflow { tracing, at } => {

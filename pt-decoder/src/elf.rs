@@ -4,6 +4,7 @@
 //! Code itself needs no ELF: a mapping names its place in the file.
 
 use object::{Object, ObjectSegment};
+use serde::{Deserialize, Serialize};
 use sketch_model::{BuildId, MappedCode, StaticAddress};
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ pub fn mapped_bytes(file: &[u8], mapped: &MappedCode) -> Result<Arc<[u8]>, Strin
 }
 
 /// A piece of the file that is loaded: file offset against address.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct Segment {
     file_offset: u64,
     file_size: u64,
@@ -33,7 +34,7 @@ struct Segment {
 }
 
 /// The segments of a file.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Segments(Vec<Segment>);
 
 impl Segments {
@@ -60,7 +61,11 @@ impl Segments {
     /// From where to where the file has code and data, in its addresses.
     pub(crate) fn span(&self) -> Option<(u64, u64)> {
         let from = self.0.iter().map(|it| it.address).min()?;
-        let to = self.0.iter().map(|it| it.address.saturating_add(it.file_size)).max()?;
+        let to = self
+            .0
+            .iter()
+            .map(|it| it.address.saturating_add(it.file_size))
+            .max()?;
         Some((from, to))
     }
 }

@@ -20,7 +20,7 @@ use crate::{
     ipt::PreparedImage,
     schedule::{Running, Schedule, ThreadId},
 };
-use sketch_model::{PerfClock, PtBuffer, PtRecord, SidebandKind, Tsc};
+use sketch_model::{PerfClock, PtBuffer, PtRecord, RuntimeAddress, SidebandKind, Tsc};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What one thread executed between two pauses of one buffer.
@@ -28,6 +28,9 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Stretch {
     /// When it began, by the timing packet before.
     pub at: Option<Tsc>,
+    /// The instruction that was next when an interrupt, a fault or a signal
+    /// ended it.
+    pub interrupted_at: Option<RuntimeAddress>,
     pub items: Vec<ExecutionItem>,
 }
 
@@ -123,8 +126,12 @@ fn decode_buffer(
         if let Some(item) = item.clone() {
             let open = stretch.get_or_insert_with(|| Stretch {
                 at: blocks.resumed_at(),
+                interrupted_at: None,
                 items: Vec::new(),
             });
+            if item == ExecutionItem::Paused {
+                open.interrupted_at = blocks.interrupted_at();
+            }
             if *left > 0 {
                 *left -= 1;
                 open.items.push(item);

@@ -20,6 +20,7 @@ use addr2line::{
     gimli::{self, Dwarf, EndianSlice, LittleEndian, SectionId},
 };
 use object::{Object, ObjectSection};
+use serde::{Deserialize, Serialize};
 use sketch_model::{MappedCode, RuntimeAddress, StatementId, StaticAddress};
 use std::{
     collections::{BTreeMap, HashMap},
@@ -39,7 +40,7 @@ pub enum StatementMapError {
 }
 
 /// Code of one statement, contiguous.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 struct Row {
     from: u64,
     to: u64,
@@ -47,11 +48,13 @@ struct Row {
 }
 
 /// The statements of one binary by address, and the addresses by statement.
-#[derive(Debug)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StatementMap {
     segments: Segments,
     /// Sorted, without overlap.
     rows: Vec<Row>,
+    /// Made from the rows; JSON has no keys but text.
+    #[serde(skip)]
     places: BTreeMap<StatementId, Vec<Range<StaticAddress>>>,
 }
 
@@ -153,13 +156,19 @@ impl StatementMap {
         }
     }
 
+    /// The address at which a byte of the file is loaded.
+    pub fn address_of(&self, file_offset: u64) -> Option<StaticAddress> {
+        self.segments.address_of(file_offset)
+    }
+
     /// The file's address of a mapped byte.
     pub fn static_address(&self, mapped: &MappedCode, at: RuntimeAddress) -> Option<StaticAddress> {
         let within = at.0.checked_sub(mapped.start.0)?;
         if within >= mapped.length {
             return None;
         }
-        self.segments.address_of(mapped.file_offset.checked_add(within)?)
+        self.segments
+            .address_of(mapped.file_offset.checked_add(within)?)
     }
 }
 
@@ -211,6 +220,12 @@ impl<'m> BlockStatements<'m> {
             }
         };
         &self.lists[range.start as usize..range.end as usize]
+    }
+
+    /// Whether an address lies in the binary.
+    pub fn owns(&self, at: RuntimeAddress) -> bool {
+        let mut mapped = self.mapped.iter();
+        mapped.any(|it| at.0.checked_sub(it.start.0).is_some_and(|n| n < it.length))
     }
 
     fn look_up(&mut self, block: ExecutedBlock) {

@@ -9,7 +9,7 @@
 //! Deliberately absent: code. A record names the files that were mapped; the
 //! reader finds them by build-id.
 
-use crate::{BuildId, RuntimeAddress, Tsc};
+use crate::{BuildId, RuntimeAddress, StatementId, Tsc};
 use serde::{Deserialize, Serialize};
 
 /// The processor that recorded: `GenuineIntel` by definition.
@@ -139,6 +139,41 @@ pub struct PtRecord {
     pub buffers: Vec<PtBuffer>,
     /// In the order of time.
     pub sideband: Vec<SidebandEvent>,
+}
+
+/// A statement that a thread executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExecutedStatement {
+    pub statement: StatementId,
+    /// How often it was entered.
+    pub times: u64,
+    /// The counter by the timing packets before its first and last execution.
+    pub first: Option<Tsc>,
+    pub last: Option<Tsc>,
+}
+
+/// What one thread executed of a build, by its trace.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThreadStatements {
+    pub pid: i32,
+    pub tid: i32,
+    /// In the order of first execution.
+    pub executed: Vec<ExecutedStatement>,
+    /// The last statements it entered, oldest first.
+    pub ending: Vec<StatementId>,
+    /// The last instruction that the trace confirms, anywhere.
+    pub last_instruction: Option<RuntimeAddress>,
+    /// The last one of the build's own code: what was next when a fault or a
+    /// signal struck it, or else the last that was executed.
+    pub last_own: Option<RuntimeAddress>,
+    /// When the thread's last stretch began.
+    pub last_seen: Option<Tsc>,
+    pub blocks: u64,
+    pub instructions: u64,
+    /// Nothing is missing: a statement that is not listed was not executed.
+    pub complete: bool,
+    /// What is missing, in words, with how often.
+    pub gaps: Vec<String>,
 }
 
 /// Bytes as base64: JSON has no better form for them.

@@ -1,8 +1,8 @@
 //! What an agent sends of one run: raw records, exactly as the process left them.
 
 use crate::{
-    AgentId, BuildId, CampaignId, FailureReport, Mapping, PtRecord, RunId, RuntimeAddress, Schema, SiteId,
-    ThreadIndex,
+    AgentId, BuildId, CampaignId, FailureReport, Mapping, PtRecord, RunId, RuntimeAddress, Schema,
+    SiteId, ThreadIndex,
 };
 use serde::{Deserialize, Serialize};
 use std::fmt;

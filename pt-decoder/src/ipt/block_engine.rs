@@ -36,9 +36,17 @@ impl From<Status> for Outlook {
 
 /// The events that matter to a list of blocks.
 pub(crate) enum FlowEvent {
-    TracingOn { at: Option<Tsc> },
-    TracingOff,
-    Overflow { tracing: bool, at: Option<Tsc> },
+    TracingOn {
+        at: Option<Tsc>,
+    },
+    /// Before the instruction at that address, if something interrupted it.
+    TracingOff {
+        before: Option<RuntimeAddress>,
+    },
+    Overflow {
+        tracing: bool,
+        at: Option<Tsc>,
+    },
     Other,
 }
 
@@ -170,8 +178,12 @@ fn flow_event(event: Event) -> FlowEvent {
     let at = event.tsc().map(Tsc);
     if Enabled::try_from(event).is_ok() {
         FlowEvent::TracingOn { at }
-    } else if Disabled::try_from(event).is_ok() || AsyncDisabled::try_from(event).is_ok() {
-        FlowEvent::TracingOff
+    } else if let Ok(interrupted) = AsyncDisabled::try_from(event) {
+        FlowEvent::TracingOff {
+            before: Some(RuntimeAddress(interrupted.at())),
+        }
+    } else if Disabled::try_from(event).is_ok() {
+        FlowEvent::TracingOff { before: None }
     } else if Overflow::try_from(event).is_ok() {
         FlowEvent::Overflow {
             tracing: !event.ip_suppressed(),
