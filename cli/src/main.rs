@@ -9,6 +9,7 @@ mod cc;
 mod graph;
 mod loaded;
 mod plan;
+mod import;
 mod register;
 mod serve;
 mod sketch;
@@ -57,6 +58,11 @@ enum Command {
     ReadBitcode,
     /// Print what tracked builds for a failure at a statement would record
     Plan(plan::Arguments),
+    /// Import a perf.data file with Intel PT as a run
+    Import(import::Arguments),
+    /// Decode one recording, for `import`
+    #[command(name = "pt-worker", hide = true)]
+    PtWorker,
     /// Run the server: diagnoses failures and serves their sketches
     Serve(serve::Arguments),
     /// List the failures that a server knows
@@ -82,6 +88,8 @@ fn main() -> ExitCode {
         Command::Slice(arguments) => slice::run(&arguments),
         Command::ReadBitcode => graph::read_bitcode(),
         Command::Plan(arguments) => plan::run(&arguments),
+        Command::Import(arguments) => import::run(&arguments),
+        Command::PtWorker => import::serve_worker(),
         Command::Serve(arguments) => serve::run(arguments),
         Command::Failures(arguments) => sketch::failures(&arguments),
         Command::Sketch(command) => sketch::run(command),

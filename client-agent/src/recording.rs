@@ -114,6 +114,7 @@ impl Recording<'_> {
             mappings,
             gaps,
             privacy: Privacy::Full,
+            pt: None,
         }
     }
 }

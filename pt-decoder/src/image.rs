@@ -3,12 +3,15 @@
 //! Sections are values, shared by `Arc` so that threads may decode with one
 //! image. They must not overlap: which of two codes ran is not for us to guess.
 //!
-//! Deliberately absent: reading ELF files (the caller does), code that changes
-//! during the run (needs sideband), and libipt's section cache, which knows
-//! files only; every instruction is fetched from here by a callback.
+//! Deliberately absent: reading files, and code that changes during the run:
+//! an image is one moment (`address_space.rs` knows the others).
 
+use crate::code_file::CodeFile;
 use sketch_model::RuntimeAddress;
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
+};
 use thiserror::Error;
 
 /// A section that cannot be part of an image.
@@ -30,6 +33,8 @@ pub enum ImageError {
 #[derive(Clone, Debug, Default)]
 pub struct CodeImage {
     sections: BTreeMap<u64, Arc<[u8]>>,
+    /// Made when first decoded with; `None` within if it cannot be made.
+    file: Arc<OnceLock<Option<CodeFile>>>,
 }
 
 impl CodeImage {
@@ -59,7 +64,24 @@ impl CodeImage {
             return Err(ImageError::Overlap { start, other });
         }
         self.sections.insert(start.0, bytes);
+        self.file = Arc::default();
         Ok(())
+    }
+
+    /// Whether any code is known at the address.
+    pub fn knows(&self, at: RuntimeAddress) -> bool {
+        self.read(at, &mut [0]) == 1
+    }
+
+    /// Bytes of code.
+    pub fn size(&self) -> u64 {
+        self.sections.values().map(|bytes| bytes.len() as u64).sum()
+    }
+
+    /// The code as a file for libipt.
+    pub(crate) fn file(&self) -> Option<&CodeFile> {
+        let made = || CodeFile::write(&self.sections).ok();
+        self.file.get_or_init(made).as_ref()
     }
 
     /// Copies the bytes at `at` into `buffer` and returns how many are known,

@@ -1,25 +1,53 @@
-//! Intel Processor Trace bytes to executed blocks, through libipt.
+//! Intel Processor Trace bytes to executed statements, through libipt.
 //!
-//! Two readings of the same bytes: [`Packets`] lists what the processor wrote,
-//! [`Blocks`] follows it through a [`CodeImage`] and lists what was executed.
-//! Both are iterators over values: no IO, no clock, no global state. An error
-//! is an item ([`TraceGap`]), never the end: decoding resumes at the next PSB.
-//! libipt is touched by `ipt.rs` alone.
+//! Readings of the same bytes, each built on the one before: [`Packets`] lists
+//! what the processor wrote, [`Blocks`] follows it through a [`CodeImage`] and
+//! lists what was executed, [`decode_recording`] does so for all buffers of a
+//! [`sketch_model::PtRecord`] and gives each stretch to its thread by the
+//! sideband, [`executed_statements`] says which statements of a build these
+//! were. [`read_perf_data`] makes such a record from a `perf.data` file,
+//! [`decode_stream`] follows a long trace in several threads and bounded memory,
+//! [`worker`] does it all in a process with limits.
 //!
-//! Deliberately absent, until issue 6: sideband (which thread a CPU's buffer
-//! belongs to), time of a block, blocks to statements, import of `perf.data`,
-//! decoding in parallel, and a process of its own for libipt, which is C and
-//! gets bytes from a fleet. Recording is the agent's business.
+//! Values in, values out: no clock, no global state, no files but in `worker`
+//! (and the nameless ones of `code_file.rs`). An error is an item
+//! ([`TraceGap`]), never the end: decoding resumes at the next PSB. libipt is
+//! touched by `ipt/` alone.
+//!
+//! Deliberately absent: recording, which is the agent's business, and finding
+//! binaries, which is the command's.
 
+mod address_space;
 mod blocks;
+mod chunks;
+mod code_file;
+mod elf;
+mod executed;
 mod gap;
 mod image;
 mod ipt;
 mod packets;
+mod parallel;
+mod perf_data;
 mod psb;
+mod recording;
+mod schedule;
+mod sideband;
+mod statements;
+pub mod worker;
 
-pub use blocks::{Blocks, CpuModel, ExecutedBlock, ExecutionItem};
+pub use address_space::{AddressSpaces, CodeSource, MissingCode, ProcessImages};
+pub use blocks::{Blocks, ExecutedBlock, ExecutionItem, TraceSetup};
+pub use elf::{build_id, mapped_bytes};
+pub use executed::executed_statements;
 pub use gap::{GapReason, TraceGap};
 pub use image::{CodeImage, ImageError};
 pub use packets::{Mode, Packet, PacketItem, Packets, TntBits};
+pub use parallel::{Part, decode_stream, decode_stream_in_small_chunks, window};
+pub use perf_data::{PerfDataError, PerfRecording, read_perf_data};
 pub use psb::{next_psb, split_points};
+pub use recording::{DecodedRecording, Stretch, decode_recording};
+pub use schedule::{Running, Schedule, ThreadId};
+pub use sideband::{SampleId, SidebandError, parse_record, parse_ring};
+pub use sketch_model::CpuModel;
+pub use statements::{BlockStatements, StatementMap, StatementMapError};

@@ -4,9 +4,7 @@
 //! A payload that happens to end in `02 82` lengthens the run at its front, so
 //! of a longer run the last sixteen bytes are the PSB, as libipt has it too.
 //!
-//! Deliberately absent: stitching. A part decoded alone does not know the code
-//! between its last branch and the address in the next part's PSB; who decodes
-//! parts in parallel must join them (issue 6).
+//! Deliberately absent: stitching, which `chunks.rs` prepares.
 
 use std::ops::Range;
 

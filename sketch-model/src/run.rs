@@ -1,8 +1,8 @@
 //! What an agent sends of one run: raw records, exactly as the process left them.
 
 use crate::{
-    AgentId, BuildId, CampaignId, FailureReport, Mapping, RunId, RuntimeAddress, Schema, SiteId,
-    ThreadIndex,
+    AgentId, BuildId, CampaignId, FailureReport, Mapping, PtRecord, RunId, RuntimeAddress, Schema,
+    SiteId, ThreadIndex,
 };
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -217,6 +217,9 @@ pub struct RunRecord {
     pub clock: ClockTie,
     /// The executable mappings, for attributing watchpoint hits.
     pub mappings: Vec<Mapping>,
+    /// Intel PT of the run, where the machine has it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pt: Option<PtRecord>,
     /// What was lost or refused, in words: it reaches the reader of the sketch.
     pub gaps: Vec<String>,
     /// What was taken out before the record left its machine.

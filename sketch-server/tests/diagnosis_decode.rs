@@ -94,6 +94,7 @@ fn record(threads: Vec<ThreadRecord>, hits: Vec<WatchHit>) -> RunRecord {
             mapping("/program", BIAS),
             mapping("/libc", 0x7fff_0000_0000),
         ],
+        pt: None,
         gaps: Vec::new(),
         privacy: Privacy::Full,
     }

@@ -41,6 +41,7 @@ fn run(id: &str, variant: Option<VariantRef>, failed: bool) -> RunRecord {
         watch: WatchRecord::default(),
         clock: ClockTie::default(),
         mappings: Vec::new(),
+        pt: None,
         gaps: Vec::new(),
         privacy: sketch_model::Privacy::Full,
     }

@@ -7,7 +7,10 @@
 //! Deliberately absent: timing packets and a general tracer (issue 6).
 #![allow(dead_code, reason = "each test program uses its part")]
 
-use pt_decoder::{CodeImage, ExecutedBlock, ExecutionItem};
+pub mod second;
+
+use iced_x86::{Decoder, DecoderOptions};
+use pt_decoder::{CodeImage, ExecutedBlock, ExecutionItem, GapReason};
 use sketch_model::RuntimeAddress;
 
 pub const BASE: u64 = 0x7f12_3456_7000;
@@ -36,6 +39,44 @@ pub fn program(rounds: u8) -> CodeImage {
     let mut image = CodeImage::new();
     image.add(RuntimeAddress(BASE), code).unwrap();
     image
+}
+
+/// One instruction, or what interrupted the list of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    At(u64),
+    Paused,
+    Gap(GapReason),
+}
+
+/// The instructions of the blocks. libipt may cut a block where its cache of
+/// decoded code begins anew, so lists of blocks are compared by instruction.
+pub fn steps(items: &[ExecutionItem], image: &CodeImage) -> Vec<Step> {
+    let mut steps = Vec::new();
+    for item in items {
+        match item {
+            ExecutionItem::Block(block) => {
+                let mut at = block.start.0;
+                for left in (0..block.instructions).rev() {
+                    steps.push(Step::At(at));
+                    if left == 0 {
+                        assert_eq!(at, block.last.0, "{block:x?} is not contiguous");
+                    }
+                    at += length(at, image);
+                }
+            }
+            ExecutionItem::Paused => steps.push(Step::Paused),
+            ExecutionItem::Gap(gap) => steps.push(Step::Gap(gap.reason.clone())),
+        }
+    }
+    steps
+}
+
+fn length(at: u64, image: &CodeImage) -> u64 {
+    let mut bytes = [0; 15];
+    let known = image.read(RuntimeAddress(at), &mut bytes);
+    let mut decoder = Decoder::with_ip(64, &bytes[..known], at, DecoderOptions::NONE);
+    decoder.decode().len() as u64
 }
 
 pub fn block(start: u64, last: u64, instructions: u32) -> ExecutionItem {

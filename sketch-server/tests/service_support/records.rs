@@ -60,6 +60,7 @@ pub fn untracked(id: &str, outcome: Outcome) -> RunRecord {
             error_ns: 0,
         },
         mappings: Vec::new(),
+        pt: None,
         gaps: Vec::new(),
         privacy: sketch_model::Privacy::Full,
     }

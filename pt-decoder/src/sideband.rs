@@ -1,0 +1,259 @@
+//! perf records beside the trace, from the bytes of a ring buffer or a file.
+//!
+//! Layouts: `include/uapi/linux/perf_event.h`, `enum perf_event_type`. Each
+//! record ends with the fields of `sample_id`, of which the event's attributes
+//! say which are there. We parse bodies ourselves although a crate reads the
+//! container: its parser asserts on a build-id that is too long.
+//!
+//! Deliberately absent: samples, mappings of data and of the kernel, and
+//! namespaces, none of which a user-space trace needs.
+
+use sketch_model::{BuildId, MappedCode, RuntimeAddress, SidebandEvent, SidebandKind};
+use thiserror::Error;
+
+const MMAP: u32 = 1;
+const LOST: u32 = 2;
+const COMM: u32 = 3;
+const EXIT: u32 = 4;
+const FORK: u32 = 7;
+const MMAP2: u32 = 10;
+const AUX: u32 = 11;
+const ITRACE_START: u32 = 12;
+const LOST_SAMPLES: u32 = 13;
+const SWITCH: u32 = 14;
+const SWITCH_CPU_WIDE: u32 = 15;
+
+const MISC_CPU_MODE: u16 = 7;
+const MISC_USER: u16 = 2;
+/// MMAP: data; COMM: exec; SWITCH: out.
+const MISC_13: u16 = 1 << 13;
+const MISC_MMAP_BUILD_ID: u16 = 1 << 14;
+const PROT_EXEC: u32 = 4;
+const LONGEST_BUILD_ID: usize = 20;
+const HEADER: usize = 8;
+
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SidebandError {
+    #[error("perf record {kind} has {length} bytes, too few for its fields; record again")]
+    TooShort { kind: u32, length: usize },
+    #[error("the record at byte {offset} says it has {size} bytes; the buffer is damaged there")]
+    BadSize { offset: usize, size: u16 },
+}
+
+/// Which fields of `sample_id` records end with: bits of `perf_event_attr.sample_type`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SampleId(pub u64);
+
+impl SampleId {
+    pub const TID: u64 = 1 << 1;
+    pub const TIME: u64 = 1 << 2;
+    pub const ID: u64 = 1 << 6;
+    pub const CPU: u64 = 1 << 7;
+    pub const STREAM_ID: u64 = 1 << 9;
+    pub const IDENTIFIER: u64 = 1 << 16;
+
+    /// In the order in which they stand.
+    const FIELDS: [u64; 6] = [
+        Self::TID,
+        Self::TIME,
+        Self::ID,
+        Self::STREAM_ID,
+        Self::CPU,
+        Self::IDENTIFIER,
+    ];
+
+    fn has(self, field: u64) -> bool {
+        self.0 & field != 0
+    }
+
+    fn length(self) -> usize {
+        8 * Self::FIELDS.iter().filter(|it| self.has(**it)).count()
+    }
+
+    /// Where a field stands, from the start of the fields.
+    fn place(self, field: u64) -> Option<usize> {
+        let before = Self::FIELDS.iter().take_while(|it| **it != field);
+        self.has(field)
+            .then(|| 8 * before.filter(|it| self.has(**it)).count())
+    }
+}
+
+/// Reads little-endian fields from the front.
+struct Fields<'b> {
+    kind: u32,
+    whole: usize,
+    rest: &'b [u8],
+}
+
+impl<'b> Fields<'b> {
+    fn bytes(&mut self, count: usize) -> Result<&'b [u8], SidebandError> {
+        let split = self.rest.split_at_checked(count);
+        let (taken, rest) = split.ok_or(SidebandError::TooShort {
+            kind: self.kind,
+            length: self.whole,
+        })?;
+        self.rest = rest;
+        Ok(taken)
+    }
+
+    fn u64(&mut self) -> Result<u64, SidebandError> {
+        let bytes = self.bytes(8)?;
+        Ok(bytes.iter().rev().fold(0, |n, b| n << 8 | u64::from(*b)))
+    }
+
+    fn u32(&mut self) -> Result<u32, SidebandError> {
+        let bytes = self.bytes(4)?;
+        Ok(bytes.iter().rev().fold(0, |n, b| n << 8 | u32::from(*b)))
+    }
+
+    fn id(&mut self) -> Result<i32, SidebandError> {
+        Ok(self.u32()?.cast_signed())
+    }
+
+    /// Text up to a null byte, or to the end.
+    fn text(&mut self) -> String {
+        let end = self.rest.iter().position(|b| *b == 0);
+        let text = &self.rest[..end.unwrap_or(self.rest.len())];
+        String::from_utf8_lossy(text).into_owned()
+    }
+}
+
+/// What one record says; `None` if it is of no interest here.
+pub fn parse_record(
+    kind: u32,
+    misc: u16,
+    body: &[u8],
+    sample_id: SampleId,
+) -> Result<Option<SidebandEvent>, SidebandError> {
+    let whole = body.len();
+    let short = SidebandError::TooShort {
+        kind,
+        length: whole,
+    };
+    let split = whole.checked_sub(sample_id.length());
+    let (own, common) = split
+        .and_then(|at| body.split_at_checked(at))
+        .ok_or(short)?;
+    let fields = |rest| Fields { kind, whole, rest };
+    let field = |which| {
+        let place = sample_id.place(which)?;
+        fields(common.get(place..)?).u64().ok()
+    };
+    let (mut pid, mut tid) = match field(SampleId::TID) {
+        Some(both) => (both as u32 as i32, (both >> 32) as u32 as i32),
+        None => (-1, -1),
+    };
+    let mut own = fields(own);
+    let what = match kind {
+        MMAP | MMAP2 => {
+            (pid, tid) = (own.id()?, own.id()?);
+            let Some(mapped) = mapping(&mut own, kind, misc)? else {
+                return Ok(None);
+            };
+            SidebandKind::Mapped(mapped)
+        }
+        LOST => {
+            own.u64()?;
+            SidebandKind::Lost(own.u64()?)
+        }
+        LOST_SAMPLES => SidebandKind::Lost(own.u64()?),
+        COMM => {
+            (pid, tid) = (own.id()?, own.id()?);
+            SidebandKind::Comm {
+                name: own.text(),
+                exec: misc & MISC_13 != 0,
+            }
+        }
+        EXIT | FORK => {
+            pid = own.id()?;
+            let parent_pid = own.id()?;
+            tid = own.id()?;
+            let parent_tid = own.id()?;
+            match kind {
+                EXIT => SidebandKind::Exit,
+                _ => SidebandKind::Fork {
+                    parent_pid,
+                    parent_tid,
+                },
+            }
+        }
+        AUX => {
+            let (offset, size, flags) = (own.u64()?, own.u64()?, own.u64()?);
+            SidebandKind::Aux {
+                offset,
+                size,
+                truncated: flags & 1 != 0,
+                overwritten: flags & 2 != 0,
+                partial: flags & 4 != 0,
+            }
+        }
+        ITRACE_START => {
+            (pid, tid) = (own.id()?, own.id()?);
+            SidebandKind::ItraceStart
+        }
+        SWITCH | SWITCH_CPU_WIDE if misc & MISC_13 != 0 => SidebandKind::SwitchOut,
+        SWITCH | SWITCH_CPU_WIDE => SidebandKind::SwitchIn,
+        _ => return Ok(None),
+    };
+    Ok(Some(SidebandEvent {
+        // Records that perf made up for what was there before have time 0.
+        time_ns: field(SampleId::TIME).filter(|time| *time > 0),
+        cpu: field(SampleId::CPU).map(|both| both as u32),
+        pid,
+        tid,
+        kind: what,
+    }))
+}
+
+fn mapping(
+    own: &mut Fields<'_>,
+    kind: u32,
+    misc: u16,
+) -> Result<Option<MappedCode>, SidebandError> {
+    let (start, length, file_offset) = (own.u64()?, own.u64()?, own.u64()?);
+    let (mut build_id, mut executable) = (None, misc & MISC_13 == 0);
+    if kind == MMAP2 {
+        let file = own.bytes(24)?;
+        if misc & MISC_MMAP_BUILD_ID != 0 {
+            // Length, three bytes of nothing, then the id.
+            let length = usize::from(file[0]).min(LONGEST_BUILD_ID);
+            build_id = Some(BuildId(hex::encode(&file[4..4 + length])));
+        }
+        executable = own.u32()? & PROT_EXEC != 0;
+        own.u32()?;
+    }
+    let path = own.text();
+    let user = misc & MISC_CPU_MODE == MISC_USER;
+    Ok((user && executable && length > 0).then_some(MappedCode {
+        start: RuntimeAddress(start),
+        length,
+        file_offset,
+        path,
+        build_id,
+    }))
+}
+
+/// The records of a ring buffer, header and body one after the other. What is
+/// behind a damaged size cannot be read.
+pub fn parse_ring(
+    bytes: &[u8],
+    sample_id: SampleId,
+) -> (Vec<SidebandEvent>, Option<SidebandError>) {
+    let (mut events, mut offset) = (Vec::new(), 0);
+    while let Some(header) = bytes.get(offset..offset + HEADER) {
+        let kind = u32::from_le_bytes([header[0], header[1], header[2], header[3]]);
+        let misc = u16::from_le_bytes([header[4], header[5]]);
+        let size = u16::from_le_bytes([header[6], header[7]]);
+        let end = offset + usize::from(size);
+        let body = bytes.get(offset + HEADER..end);
+        let Some(body) = body.filter(|_| usize::from(size) >= HEADER) else {
+            return (events, Some(SidebandError::BadSize { offset, size }));
+        };
+        match parse_record(kind, misc, body, sample_id) {
+            Ok(event) => events.extend(event),
+            Err(error) => return (events, Some(error)),
+        }
+        offset = end;
+    }
+    (events, None)
+}
