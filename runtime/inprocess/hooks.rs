@@ -117,6 +117,9 @@ fn claim_slot(region: *mut Region) -> u64 {
 
 #[inline(always)]
 fn record(kind: u16, site: u32, size: u16, before: u64, after: u64, address: u64, value: u64) {
+    if !state::enabled() {
+        return;
+    }
     let region = state::region();
     if region.is_null() {
         return;

@@ -129,6 +129,29 @@ pub fn map(length: usize, protection: usize, flags: usize, fd: i32) -> *mut u8 {
     at as *mut u8
 }
 
+/// Maps readable and writable memory over what is at `at`.
+///
+/// # Safety
+/// `at` must be page-aligned memory of ours of at least `length` bytes.
+pub unsafe fn map_over(at: *mut u8, length: usize, flags: usize, fd: i32, offset: usize) -> bool {
+    const MAP_FIXED: usize = 0x10;
+    // SAFETY: the caller gives up what was there.
+    let got = unsafe {
+        syscall(
+            MMAP,
+            [
+                at as usize,
+                length,
+                PROT_READ_WRITE,
+                flags | MAP_FIXED,
+                fd as isize as usize,
+                offset,
+            ],
+        )
+    };
+    got == at as isize
+}
+
 /// # Safety
 /// Nothing may use the mapping afterwards.
 pub unsafe fn unmap(at: *mut u8, length: usize) {

@@ -42,7 +42,7 @@ pub unsafe fn open(region: *mut Region) {
     // SAFETY: no other thread uses region header or state yet.
     unsafe {
         let header = &raw mut (*region).header;
-        if state.is_null() || (*header).want_watch == 0 || (*header).socket < 0 {
+        if (*header).want_watch == 0 || (*header).socket < 0 {
             return;
         }
         let watch = &raw mut (*state).watch;
@@ -237,6 +237,9 @@ unsafe fn send(socket: i32, cpu: u32, fds: *const i32, count: usize) -> Result<(
 /// is skipped and counted.
 #[inline(always)]
 pub fn arm(slot: u32, address: u64, size: u32) {
+    if !state::enabled() {
+        return;
+    }
     let region = state::region();
     let state = state::state();
     if region.is_null() || slot as usize >= WATCH_SLOTS {

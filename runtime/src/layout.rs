@@ -15,7 +15,7 @@
 /// "FSKETCH" and a byte that no text has.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"FSKETCH\x01");
 /// Grows with every change of this file.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The variable that activates the runtime: `<fd>:<nonce in 16 hex digits>`.
 pub const ACTIVATION_VARIABLE: &str = "FAILSKETCH_FD";
@@ -174,6 +174,35 @@ pub struct Header {
     pub arm_log: [Arm; ARM_LOG],
 }
 
+/// Values of [`Control::off_reason`].
+pub const OFF_NOT_STARTED: u32 = 0;
+/// The hooks had used up their credit.
+pub const OFF_HOOKS: u32 = 1;
+/// Watchpoint hits had used up the credit; written by the agent.
+pub const OFF_HITS: u32 = 2;
+
+/// The one page that both sides write while the process runs. The runtime maps
+/// it over the symbol `__failsketch_enabled`, so that the program tests the
+/// switch by one comparison with memory, and the agent turns it from outside,
+/// without a signal, a helper thread or a system call in the program.
+#[repr(C, align(4096))]
+pub struct Control {
+    /// Not zero: hooks record, and entries of tracked functions lead into their
+    /// clones. Zero until activation.
+    pub enabled: u32,
+    /// Why `enabled` became zero.
+    pub off_reason: u32,
+    /// The counter when it did.
+    pub off_since: u64,
+    /// Counter ticks that tracking may still cost. The agent adds, hooks and
+    /// agent subtract; whoever takes it below zero turns the switch off.
+    pub credit: i64,
+    /// Zero: nobody keeps an account.
+    pub governed: u32,
+    /// How often hooks turned the switch off.
+    pub brakes: u32,
+}
+
 /// What the crash handler captured.
 #[repr(C)]
 pub struct Crash {
@@ -201,6 +230,7 @@ pub struct Crash {
 #[repr(C, align(4096))]
 pub struct Region {
     pub header: Header,
+    pub control: Control,
     pub crash: Crash,
     /// `/proc/self/maps` at activation.
     pub maps: [u8; MAPS_BYTES],
