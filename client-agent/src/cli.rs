@@ -53,12 +53,27 @@ pub(crate) struct RunArguments {
     /// An exit code that counts as a failure; may be given several times.
     #[arg(long, value_name = "CODE")]
     pub fail_exit: Vec<i32>,
+    /// The share of processor time that tracking may cost, in percent; 0 for any.
+    #[arg(long, value_name = "PERCENT", default_value_t = 1.0, value_parser = percent)]
+    pub max_overhead: f64,
     /// The command and its arguments.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub command: Vec<OsString>,
 }
 
+fn percent(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if (0.0..=100.0).contains(&value) => Ok(value),
+        _ => Err("give a number from 0 to 100".into()),
+    }
+}
+
 impl RunArguments {
+    /// The share as a fraction; `None` for any.
+    pub(crate) fn overhead_share(&self) -> Option<f64> {
+        (self.max_overhead > 0.0).then_some(self.max_overhead / 100.0)
+    }
+
     /// The pinned key, if one is given.
     pub(crate) fn key(&self) -> Result<Option<PublicKey>, AgentError> {
         let Some(given) = &self.key else {

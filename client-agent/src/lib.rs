@@ -15,6 +15,7 @@ mod dynamic;
 mod elf;
 mod error;
 mod failure;
+mod governor;
 mod maps;
 mod modules;
 mod perf;

@@ -3,7 +3,9 @@
 
 use crate::{
     cli::RunArguments,
+    clock,
     error::AgentError,
+    governor::steward::Costs,
     modules::ModuleCache,
     perf::probe,
     preload,
@@ -15,7 +17,7 @@ use crate::{
     tracked::{PatchSource, TrackedBuild},
 };
 use code_patch::PublicKey;
-use sketch_model::{AgentId, AssignmentRequest, RunRecord, VariantRef};
+use sketch_model::{AgentId, AssignmentRequest, RunRecord, Tier, VariantRef};
 use std::{
     ffi::CString, fs::File, io::Write, os::unix::ffi::OsStrExt, path::PathBuf, thread,
     time::Duration,
@@ -144,13 +146,23 @@ impl<'a> Session<'a> {
                 })
                 .ok()
         });
+        let tier = probe::tier();
+        let costs = Costs {
+            ticks_per_ns: clock::ticks_per_ns(),
+            hit_ns: match tier {
+                Tier::Inline => 0,
+                Tier::Watchpoints | Tier::IntelPt => probe::hit_cost_ns(),
+            },
+        };
         Some(Session {
             known,
             recorder: Recorder {
                 agent: AgentId(arguments.agent.clone().unwrap_or_else(sys::host_name)),
-                tier: probe::tier(),
+                tier,
                 preload,
                 failing_exits: arguments.fail_exit.clone(),
+                max_overhead: arguments.overhead_share(),
+                costs,
                 modules: ModuleCache::default(),
             },
             server: arguments.server.as_deref().map(Server::at),

@@ -4,6 +4,7 @@ use crate::{
     clock, dynamic,
     error::AgentError,
     failure,
+    governor::steward::{Costs, Steward},
     modules::ModuleCache,
     perf::collector::{Collected, Collector},
     process::{
@@ -16,13 +17,14 @@ use crate::{
     },
     program::{KnownProgram, Program},
     record,
-    shared_memory::{RegionFile, RegionSettings, Remains},
+    shared_memory::{EndedThreads, RegionFile, RegionSettings, Remains},
     tracked::TrackedBuild,
 };
 use runtime::layout::WATCH_SLOTS;
 use sketch_model::{AgentId, RunRecord, Schema, Tier};
 use std::{
     ffi::CString,
+    mem::take,
     os::{
         fd::{AsRawFd, RawFd},
         unix::net::UnixStream,
@@ -53,6 +55,9 @@ pub struct Recorder {
     /// The runtime to preload into untouched programs, or why there is none.
     pub preload: Result<PathBuf, String>,
     pub failing_exits: Vec<i32>,
+    /// The share of processor time that tracking may cost; `None` for any.
+    pub max_overhead: Option<f64>,
+    pub costs: Costs,
     pub modules: ModuleCache,
 }
 
@@ -153,20 +158,21 @@ impl Supervisor<'_> {
             refused,
         } = self.start(known, tracked, recorder, &mut gaps)?;
         let ran_tracked = tracked.filter(|_| preparation.as_ref().is_some_and(|p| p.tracked));
-        let asked_to_watch = preparation.as_ref().is_some_and(|p| p.collector.is_some());
+        let asked_to_watch = preparation.as_ref().is_some_and(|p| p.asked_to_watch);
         let ended = supervise::wait(running.pid, self.queue)?;
         let end = clock::read();
         let wall_us = u64::try_from(running.started.elapsed().as_micros()).unwrap_or(u64::MAX);
 
         let mut collected = Collected::default();
-        let mut remains = Remains::read(&[]);
+        let mut remains = Remains::read(&[], EndedThreads::default());
         if let Some(preparation) = preparation {
-            match preparation.region.bytes() {
-                Ok(bytes) => remains = Remains::read(&bytes),
-                Err(error) => gaps.push(format!("the records could not be read: {error}")),
-            }
+            // The steward must have stopped taking slots before they are read.
             if let Some(collector) = preparation.collector {
-                collected = collector.finish(remains.pid);
+                collected = collector.finish();
+            }
+            match preparation.region.bytes() {
+                Ok(bytes) => remains = Remains::read(&bytes, take(&mut collected.report.ended)),
+                Err(error) => gaps.push(format!("the records could not be read: {error}")),
             }
             if remains.pid.is_none() {
                 gaps.push("the runtime was not activated in the program".into());
@@ -187,6 +193,8 @@ impl Supervisor<'_> {
             .filter(|maps| !maps.is_empty())
             .unwrap_or(&remains.maps);
         let mappings = record::mappings(&recorder.modules.modules(maps, &main));
+        let tracking = take(&mut collected.report.tracking);
+        gaps.extend(record::pauses(&tracking));
         let watch = record::watch_record(
             ran_tracked.is_some(),
             asked_to_watch,
@@ -211,6 +219,7 @@ impl Supervisor<'_> {
             },
             threads: remains.threads,
             watch,
+            tracking,
             clock: clock::tie(running.clock, end),
             mappings,
             gaps,
@@ -265,16 +274,15 @@ impl Supervisor<'_> {
         };
         let mut sockets = None;
         if tracked.is_some() && recorder.tier >= Tier::Watchpoints {
-            match UnixStream::pair()
-                .and_then(|(ours, programs)| Ok((Collector::start(ours)?, programs)))
-            {
+            match UnixStream::pair() {
                 Ok(pair) => sockets = Some(pair),
                 Err(error) => gaps.push(format!("watchpoints cannot be received: {error}")),
             }
         }
-        let (collector, programs_socket) = sockets.unzip();
+        let (own_socket, programs_socket) = sockets.unzip();
+        let asked_to_watch = own_socket.is_some();
         let settings = RegionSettings {
-            want_watch: if collector.is_some() {
+            want_watch: if asked_to_watch {
                 WATCH_SLOTS as u32
             } else {
                 0
@@ -284,8 +292,15 @@ impl Supervisor<'_> {
             arm_limit: ARM_LIMIT,
             reply_patience_ms: REPLY_PATIENCE_MS,
         };
-        let region = match RegionFile::create(&settings) {
-            Ok(region) => region,
+        let started = RegionFile::create(&settings).and_then(|region| {
+            let share = recorder.max_overhead.filter(|_| tracked.is_some());
+            let steward = Steward::new(region.live()?, share, recorder.costs);
+            let collector = Collector::start(own_socket, steward)
+                .map_err(|e| AgentError::call("starting a thread", e))?;
+            Ok((region, collector))
+        });
+        let (region, collector) = match started {
+            Ok(started) => started,
             Err(error) => {
                 gaps.push(format!("the run could not be recorded: {error}"));
                 return None;
@@ -294,8 +309,9 @@ impl Supervisor<'_> {
         Some(Preparation {
             tracked: tracked.is_some(),
             environment: environment::activated(&self.environment, &region.activation(), preload),
+            asked_to_watch,
             region,
-            collector,
+            collector: Some(collector),
             programs_socket,
         })
     }
@@ -333,6 +349,7 @@ impl Started {
 
 struct Preparation {
     tracked: bool,
+    asked_to_watch: bool,
     region: RegionFile,
     environment: Vec<CString>,
     collector: Option<Collector>,

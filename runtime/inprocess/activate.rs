@@ -54,8 +54,13 @@ extern "C" fn __failsketch_constructor(argc: i32, argv: *mut *mut u8, envp: *mut
         (*region).header.maps_truncated = copied.truncated;
         crash::install(region);
         #[cfg(not(failsketch_preload))]
-        crate::watch::open(region);
+        {
+            crate::threads::learn_tid_offset(region);
+            crate::governor::calibrate(region);
+            crate::watch::open(region);
+        }
         close_socket((*region).header.socket);
+        (*region).control.activated_at = sys::tsc();
         let enabled = AtomicU32::from_ptr(&raw mut (*region).control.enabled);
         enabled.store(1, Ordering::Release);
     }

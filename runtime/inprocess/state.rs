@@ -86,8 +86,32 @@ pub struct State {
     pub active: AtomicU32,
     pub padding: u32,
     pub region: AtomicPtr<Region>,
+    /// Where a thread's id is, from its thread pointer; zero until it is known.
+    #[cfg(not(failsketch_preload))]
+    pub tid_offset: usize,
+    #[cfg(not(failsketch_preload))]
+    pub costs: Costs,
     #[cfg(not(failsketch_preload))]
     pub watch: Watch,
+    /// By thread id: the id below, the slot's number above.
+    #[cfg(not(failsketch_preload))]
+    pub table: [AtomicU64; TABLE],
+}
+
+/// Entries of the table that leads threads to their slots.
+#[cfg(not(failsketch_preload))]
+pub const TABLE: usize = 1024;
+
+/// Counter ticks that hooks cost, as measured at activation.
+#[cfg(not(failsketch_preload))]
+#[repr(C)]
+pub struct Costs {
+    pub read: u64,
+    pub write: u64,
+    /// A branch, a call, one end of a synchronisation call.
+    pub point: u64,
+    /// A point that is only counted.
+    pub counted: u64,
 }
 
 #[inline(always)]

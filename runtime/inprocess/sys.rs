@@ -26,6 +26,8 @@ const NANOSLEEP: usize = 35;
 const GETPID: usize = 39;
 const FCNTL: usize = 72;
 const SIGALTSTACK: usize = 131;
+#[cfg(not(failsketch_preload))]
+const PRCTL: usize = 157;
 const GETTID: usize = 186;
 const TGKILL: usize = 234;
 const OPENAT: usize = 257;
@@ -178,6 +180,29 @@ pub fn getpid() -> u32 {
 pub fn gettid() -> u32 {
     // SAFETY: takes no arguments.
     unsafe { syscall(GETTID, [0; 6]) as u32 }
+}
+
+/// The word that the kernel clears when this thread ends; zero if it does not tell.
+#[cfg(not(failsketch_preload))]
+pub fn tid_address() -> usize {
+    const PR_GET_TID_ADDRESS: usize = 40;
+    let mut address = 0usize;
+    // SAFETY: the kernel writes one word.
+    unsafe {
+        syscall(
+            PRCTL,
+            [PR_GET_TID_ADDRESS, &raw mut address as usize, 0, 0, 0, 0],
+        )
+    };
+    address
+}
+
+/// Whether a thread of this process has not ended yet.
+#[cfg(not(failsketch_preload))]
+pub fn thread_lives(tid: u32) -> bool {
+    const ESRCH: isize = -3;
+    // SAFETY: signal 0 is not sent; takes no pointers.
+    unsafe { syscall(TGKILL, [getpid() as usize, tid as usize, 0, 0, 0, 0]) != ESRCH }
 }
 
 pub fn fcntl(fd: i32, command: usize, argument: usize) -> isize {
@@ -333,7 +358,6 @@ pub fn exit_group(status: usize) -> ! {
 }
 
 /// The time-stamp counter.
-#[cfg(not(failsketch_preload))]
 #[inline(always)]
 pub fn tsc() -> u64 {
     // SAFETY: every x86-64 processor has it, and Linux lets user code read it.

@@ -10,6 +10,7 @@
 //! watchpoints.
 
 use crate::{
+    governor,
     layout::{
         ARM_LOG, Arm, CALL_AGENT, CALL_MMAP, CALL_PERF_EVENT_OPEN, CALL_REPLY, CALL_SENDMSG,
         LAST_MESSAGE, MAX_CPUS, REPLY_READY, Region, WATCH_READY, WATCH_REFUSED, WATCH_SLOTS,
@@ -302,6 +303,7 @@ unsafe fn aim_slot(region: *mut Region, state: *mut State, slot: usize, aim: u64
             (*aiming).store(0, Ordering::Release);
             return;
         }
+        let began = sys::tsc();
         let address = aim & ((1 << SIZE_SHIFT) - 1);
         let size = 1u64 << (aim >> SIZE_SHIFT);
         let attr = (&raw mut (*watch).attr)
@@ -327,6 +329,7 @@ unsafe fn aim_slot(region: *mut Region, state: *mut State, slot: usize, aim: u64
             write_arm(log.add(number), slot, size, address);
         }
         (*aiming).store(0, Ordering::Release);
+        governor::spend(sys::tsc().wrapping_sub(began));
     }
 }
 

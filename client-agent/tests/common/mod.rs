@@ -94,6 +94,16 @@ impl Workshop {
     /// Runs the tracked build under the agent, through a server that assigns it.
     pub fn record_tracked(
         &self,
+        pair: &(PathBuf, PathBuf),
+        arguments: &[&str],
+    ) -> (Output, RunRecord) {
+        self.record_tracked_with(&[], pair, arguments)
+    }
+
+    /// As [`Workshop::record_tracked`], with more options for the agent.
+    pub fn record_tracked_with(
+        &self,
+        options: &[&str],
         (base, tracked): &(PathBuf, PathBuf),
         arguments: &[&str],
     ) -> (Output, RunRecord) {
@@ -101,6 +111,7 @@ impl Workshop {
         let output = self
             .agent()
             .args(["--server", &server.url, "--key", &server.key()])
+            .args(options)
             .arg("--")
             .arg(base)
             .args(arguments)
