@@ -33,6 +33,16 @@ pub struct Tracking {
     predictors: BTreeSet<Predictor>,
     discovered: BTreeSet<StatementId>,
     drawable: Vec<Drawable>,
+    governed: Governed,
+}
+
+/// What the governor left of the runs.
+#[derive(Default)]
+struct Governed {
+    runs: u64,
+    paused: u64,
+    /// The sum of the runs' coverages.
+    coverage: f64,
 }
 
 struct Drawable {
@@ -57,6 +67,7 @@ impl Tracking {
             predictors: BTreeSet::new(),
             discovered: BTreeSet::new(),
             drawable: Vec::new(),
+            governed: Governed::default(),
         }
     }
 
@@ -70,6 +81,9 @@ impl Tracking {
         self.population.add(&observations);
         self.predictors.extend(observations.held.iter().cloned());
         self.discovered.extend(run.discovered(plan));
+        self.governed.runs += 1;
+        self.governed.paused += u64::from(!record.tracking.pauses.is_empty());
+        self.governed.coverage += record.tracking.coverage();
         if record.failed() {
             if self.drawable.len() == DRAWABLE_KEPT {
                 self.drawable.remove(0);
@@ -136,6 +150,9 @@ impl Tracking {
         let mut provenance = provenance(campaign, &self.slice, counts);
         provenance.predictors_tested = ranking.tested;
         provenance.looks = ranking.looks;
+        let governed = &self.governed;
+        provenance.coverage = (governed.runs > 0).then(|| governed.coverage / governed.runs as f64);
+        provenance.paused_runs = governed.paused;
         if let Some(drawn) = drawn {
             provenance.tier = drawn.tier;
             provenance.drawn_run = Some(drawn.run.trace.run.clone());
@@ -256,6 +273,8 @@ fn provenance(campaign: &Campaign, slice: &Slice, counts: BuildCounts) -> Proven
             campaign.tracked_failing,
             campaign.tracked_failing + campaign.tracked_successful + campaign.tracked_otherwise,
         ),
+        coverage: None,
+        paused_runs: 0,
     }
 }
 
