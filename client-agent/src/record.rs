@@ -48,7 +48,10 @@ pub fn watch_record(
         hits,
         counted: collected.counted,
         armed: status.armed,
-        skipped_aims: status.arm_errors + status.arms_contended + status.arms_over_limit,
+        skipped_aims: status.arm_errors
+            + status.arms_contended
+            + status.arms_over_limit
+            + status.arms_sandboxed,
         refused,
     }
 }

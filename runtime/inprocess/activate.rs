@@ -52,7 +52,7 @@ extern "C" fn __failsketch_constructor(argc: i32, argv: *mut *mut u8, envp: *mut
         let copied = maps::copy_own_maps((&raw mut (*region).maps).cast(), MAPS_BYTES);
         (*region).header.maps_length = copied.length;
         (*region).header.maps_truncated = copied.truncated;
-        crash::install(region);
+        crash::install(region, envp as u64);
         #[cfg(not(failsketch_preload))]
         {
             crate::threads::learn_tid_offset(region);

@@ -98,6 +98,9 @@ extern "C" fn synchronisation(kind: u16, site: u32, object: u64, result: u64, be
         return;
     }
     let now = sys::tsc();
+    if now == 0 {
+        return;
+    }
     let said = Said {
         kind,
         site,

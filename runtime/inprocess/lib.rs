@@ -9,8 +9,8 @@
 //! it), no thread-local storage, nothing that is unsafe in a signal handler.
 //! Without an activation by the agent every hook is one comparison and a return.
 //!
-//! Deliberately absent: chaining to handlers that the program installs later,
-//! alternate stacks for threads other than the main one.
+//! Deliberately absent: chaining to handlers that the program installs later
+//! (see `crash.rs`).
 #![no_std]
 #![no_builtins]
 #![deny(unsafe_op_in_unsafe_fn)]

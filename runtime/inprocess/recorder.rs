@@ -113,6 +113,9 @@ pub unsafe fn pass(slot: *mut ThreadSlot, kind: u16, site: u32, successor: u32, 
             }
         }
         let now = sys::tsc();
+        if now == 0 {
+            return;
+        }
         if !edge.is_null() {
             if (*edge).first == 0 {
                 (*edge).first = now;

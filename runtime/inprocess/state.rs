@@ -24,7 +24,7 @@ use crate::layout::{MAX_CPUS, WATCH_SLOTS};
 use crate::perf_attr::PerfEventAttr;
 use crate::sys;
 use core::{
-    arch::global_asm,
+    arch::{asm, global_asm},
     mem::offset_of,
     sync::atomic::{AtomicPtr, AtomicU32, Ordering},
 };
@@ -86,6 +86,11 @@ pub struct State {
     pub active: AtomicU32,
     pub padding: u32,
     pub region: AtomicPtr<Region>,
+    /// Near the end of the main thread's stack.
+    pub main_stack_end: u64,
+    /// One for each thread slot; null if there are none.
+    #[cfg(not(failsketch_preload))]
+    pub alternate_stacks: usize,
     /// Where a thread's id is, from its thread pointer; zero until it is known.
     #[cfg(not(failsketch_preload))]
     pub tid_offset: usize,
@@ -130,6 +135,35 @@ pub fn control() -> *mut Control {
 pub fn enabled() -> bool {
     // SAFETY: the page is always mapped; the agent writes the word, hence atomic.
     unsafe { AtomicU32::from_ptr(&raw mut (*control()).enabled).load(Ordering::Relaxed) != 0 }
+}
+
+/// Whether the program has a seccomp filter of its own, as far as the agent knows.
+pub fn sandboxed() -> bool {
+    // SAFETY: as in `enabled`.
+    unsafe { AtomicU32::from_ptr(&raw mut (*control()).sandboxed).load(Ordering::Relaxed) != 0 }
+}
+
+/// The thread pointer: word 0 of the control block is its own address (System V
+/// ABI, thread-local storage).
+pub fn thread_pointer() -> u64 {
+    let pointer: u64;
+    // SAFETY: the thread pointer is set up before any code of the program runs.
+    unsafe {
+        asm!(
+            "mov {0}, qword ptr fs:[0]",
+            out(reg) pointer,
+            options(nostack, readonly, preserves_flags)
+        );
+    }
+    pointer
+}
+
+/// The thread's id if that can be known without a system call, else zero.
+pub fn known_tid() -> u32 {
+    #[cfg(failsketch_preload)]
+    return 0;
+    #[cfg(not(failsketch_preload))]
+    crate::threads::known_tid()
 }
 
 /// The region to record into; null if this process does not record.

@@ -8,8 +8,8 @@
 //! what `gettid` says. A table indexed by thread id leads to the slot, and the
 //! slot's own id confirms it.
 //!
-//! Claiming is lock-free and makes no system call once the distance is known, so
-//! it works in signal handlers and under seccomp filters. A slot stays its
+//! Claiming is lock-free, and what system calls it makes (an alternate stack for
+//! the thread) are left out once the program has a seccomp filter. A slot stays its
 //! thread's until the thread has ended: then the agent reads, clears and frees
 //! it. If threads come faster than that, a thread that finds no free slot takes
 //! one from a thread that has ended, and counts it as unread.
@@ -17,6 +17,7 @@
 //! Threads made by a raw `clone` that share a thread pointer share a slot.
 
 use crate::{
+    crash,
     layout::{
         Edge, Event, HEAD_EVENTS, RING_EVENTS, Region, SLOT_BUSY, SLOT_FREE, SLOT_USED,
         THREAD_SLOTS, ThreadSlot,
@@ -53,18 +54,13 @@ fn word_at_thread_pointer(offset: usize) -> u32 {
     word
 }
 
-fn thread_pointer() -> usize {
-    let pointer: usize;
-    // SAFETY: word 0 of the control block is its own address (System V ABI,
-    // thread-local storage).
-    unsafe {
-        asm!(
-            "mov {0}, qword ptr fs:[0]",
-            out(reg) pointer,
-            options(nostack, readonly, preserves_flags)
-        );
+/// The calling thread's id if it can be known without a system call, else zero.
+pub fn known_tid() -> u32 {
+    // SAFETY: the state pages are always mapped.
+    match unsafe { (*state::state()).tid_offset } {
+        0 => 0,
+        offset => word_at_thread_pointer(offset),
     }
-    pointer
 }
 
 /// The calling thread's slot; null if it has none.
@@ -119,7 +115,7 @@ pub unsafe fn slot_at(region: *mut Region, number: usize) -> *mut ThreadSlot {
 #[cold]
 pub unsafe fn learn_tid_offset(region: *mut Region) -> bool {
     let tid = sys::gettid();
-    let pointer = thread_pointer();
+    let pointer = state::thread_pointer() as usize;
     let told = sys::tid_address().wrapping_sub(pointer);
     // SAFETY: an offset inside the control block; the header is shared.
     unsafe {
@@ -203,6 +199,7 @@ unsafe fn find_or_claim(region: *mut Region, entry: u64) -> *mut ThreadSlot {
         slot_state(slot).store(SLOT_USED, Ordering::Release);
         (*table).store(own, Ordering::Relaxed);
         AtomicU32::from_ptr(&raw mut (*header).threads_claimed).fetch_add(1, Ordering::Relaxed);
+        crash::give_thread_its_alternate_stack(number);
         slot
     }
 }
@@ -235,7 +232,7 @@ unsafe fn evict(slot: *mut ThreadSlot) -> bool {
     // SAFETY: the slot is ours from the exchange on.
     unsafe {
         // A filter might kill the program for asking.
-        if (*state::control()).sandboxed != 0 || sys::thread_lives((*slot).tid) {
+        if state::sandboxed() || sys::thread_lives((*slot).tid) {
             return false;
         }
         let taken = slot_state(slot).compare_exchange(

@@ -296,6 +296,11 @@ unsafe fn aim_slot(region: *mut Region, state: *mut State, slot: usize, aim: u64
             count(&raw mut (*header).arms_contended);
             return;
         }
+        if state::sandboxed() {
+            count(&raw mut (*header).arms_sandboxed);
+            (*aiming).store(0, Ordering::Release);
+            return;
+        }
         if AtomicU64::from_ptr(&raw mut (*header).arms).load(Ordering::Relaxed)
             >= (*header).arm_limit
         {

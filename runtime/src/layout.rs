@@ -216,6 +216,8 @@ pub struct Header {
     /// Arms skipped because another thread was just aiming the same slot.
     pub arms_contended: u64,
     pub arms_over_limit: u64,
+    /// Arms skipped because the program has a seccomp filter.
+    pub arms_sandboxed: u64,
     pub maps_length: u32,
     pub maps_truncated: u32,
     pub last_arm: Arm,
@@ -254,6 +256,10 @@ pub struct Control {
     /// Not zero: the program has a seccomp filter of its own, and system calls of
     /// ours might kill it.
     pub sandboxed: u32,
+    /// Not zero: the program has forbidden itself to read the counter, so
+    /// recording is off for good.
+    pub counter_forbidden: u32,
+    pub padding: u32,
     /// The counter when `enabled` was first set.
     pub activated_at: u64,
 }
@@ -276,7 +282,8 @@ pub struct Crash {
     pub stack_length: u32,
     pub maps_length: u32,
     pub maps_truncated: u32,
-    pub padding: u32,
+    /// Not zero: the capture made no system calls.
+    pub sandboxed: u32,
     pub stack: [u8; STACK_BYTES],
     pub maps: [u8; MAPS_BYTES],
 }

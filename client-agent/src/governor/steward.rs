@@ -115,6 +115,9 @@ impl Steward {
 
     fn govern(&mut self, now: Tsc) -> Option<bool> {
         self.share?;
+        if self.region.counter_forbidden() {
+            return None;
+        }
         let enabled = self.region.enabled();
         if self.governor.is_none() {
             // Activation is not over yet.

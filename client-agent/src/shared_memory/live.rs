@@ -141,6 +141,13 @@ impl LiveRegion {
         }
     }
 
+    /// Whether recording is off for good.
+    pub fn counter_forbidden(&self) -> bool {
+        self.control(offset_of!(Control, counter_forbidden))
+            .load(Ordering::Acquire)
+            != 0
+    }
+
     pub fn set_sandboxed(&self, sandboxed: bool) {
         self.control(offset_of!(Control, sandboxed))
             .store(sandboxed.into(), Ordering::Release);

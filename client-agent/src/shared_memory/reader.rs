@@ -7,8 +7,8 @@ use super::{
     words::Words,
 };
 use runtime::layout::{
-    CALL_AGENT, CALL_MMAP, CALL_PERF_EVENT_OPEN, CALL_REPLY, CALL_SENDMSG, Header, MAPS_BYTES,
-    Region, THREAD_SLOTS, ThreadSlot, WATCH_READY, WATCH_REFUSED,
+    CALL_AGENT, CALL_MMAP, CALL_PERF_EVENT_OPEN, CALL_REPLY, CALL_SENDMSG, Control, Header,
+    MAPS_BYTES, Region, THREAD_SLOTS, ThreadSlot, WATCH_READY, WATCH_REFUSED,
 };
 use sketch_model::{ThreadIndex, ThreadRecord};
 use std::mem::{offset_of, size_of};
@@ -31,6 +31,7 @@ pub struct WatchStatus {
     pub arm_errors: u64,
     pub arms_contended: u64,
     pub arms_over_limit: u64,
+    pub arms_sandboxed: u64,
 }
 
 /// What a process left in its region.
@@ -40,6 +41,8 @@ pub struct Remains {
     pub pid: Option<i32>,
     pub threads: Vec<ThreadRecord>,
     pub crash: Option<CrashCapture>,
+    /// Bit n: the runtime had a handler for signal n.
+    pub handled_signals: u32,
     /// `/proc/self/maps` at activation.
     pub maps: String,
     pub watch: WatchStatus,
@@ -83,6 +86,15 @@ impl Remains {
                 gaps.push(format!("{count} {what}"));
             }
         }
+        let control = offset_of!(Region, control);
+        let forbidden = words.u32(control + offset_of!(Control, counter_forbidden)) != 0;
+        if forbidden {
+            gaps.push(
+                "recording ended early: the program has forbidden itself to read the time-stamp \
+                 counter"
+                    .into(),
+            );
+        }
         let unknown = u32_of(offset_of!(Header, threads_unknown)) != 0;
         if unknown {
             gaps.push(
@@ -100,6 +112,13 @@ impl Remains {
             if !crash.complete {
                 gaps.push("the process died before its crash was fully captured".into());
             }
+            if crash.sandboxed {
+                gaps.push(
+                    "the program has a seccomp filter: its crash was captured without system \
+                     calls, with the mappings of its start"
+                        .into(),
+                );
+            }
             if crash.maps_truncated {
                 gaps.push(format!(
                     "the list of mappings at the crash was cut at {MAPS_BYTES} bytes"
@@ -116,12 +135,14 @@ impl Remains {
             pid: (pid != 0).then_some(pid as i32),
             threads,
             crash,
+            handled_signals: u32_of(offset_of!(Header, handled_signals)),
             maps: String::from_utf8_lossy(maps).into_owned(),
             watch: read_watch(words, &mut gaps),
             unrecorded_threads: without
                 .saturating_add(evicted)
                 .saturating_add(forgotten)
-                .saturating_add(unknown.into()),
+                .saturating_add(unknown.into())
+                .saturating_add(forbidden.into()),
             gaps,
         }
     }
@@ -177,6 +198,7 @@ fn read_watch(words: Words<'_>, gaps: &mut Vec<String>) -> WatchStatus {
         arm_errors: u64_of(offset_of!(Header, arm_errors)),
         arms_contended: u64_of(offset_of!(Header, arms_contended)),
         arms_over_limit: u64_of(offset_of!(Header, arms_over_limit)),
+        arms_sandboxed: u64_of(offset_of!(Header, arms_sandboxed)),
     };
     for (count, what) in [
         (
@@ -190,6 +212,10 @@ fn read_watch(words: Words<'_>, gaps: &mut Vec<String>) -> WatchStatus {
         (
             status.arms_over_limit,
             "re-aims of a watchpoint were skipped because the run had used up its limit",
+        ),
+        (
+            status.arms_sandboxed,
+            "re-aims of a watchpoint were skipped because the program has a seccomp filter",
         ),
     ] {
         if count > 0 {

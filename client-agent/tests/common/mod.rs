@@ -61,11 +61,16 @@ impl Workshop {
 
     /// The untouched build of tracked.c and its tracked build.
     pub fn compile_pair(&self, flags: &[&str]) -> (PathBuf, PathBuf) {
+        self.compile_pair_of("tracked", flags)
+    }
+
+    /// A program's untouched build, where hooks do nothing, and its tracked build.
+    pub fn compile_pair_of(&self, source: &str, flags: &[&str]) -> (PathBuf, PathBuf) {
         let runtime = self.path(runtime::LINKABLE_FILE_NAME);
         fs::write(&runtime, runtime::LINKABLE).expect("the runtime is written");
         let runtime = runtime.to_str().expect("paths are text");
-        let base = self.compile("tracked", "program", &[flags, &["-DSTUBS"]].concat());
-        let tracked = self.compile("tracked", "tracked", &[flags, &[runtime]].concat());
+        let base = self.compile(source, "program", &[flags, &["-DSTUBS"]].concat());
+        let tracked = self.compile(source, "tracked", &[flags, &[runtime]].concat());
         (base, tracked)
     }
 
