@@ -96,6 +96,8 @@ struct Session<'a> {
     tracked: Option<TrackedBuild>,
     /// The variant that could not be made, and why: said once, in every record.
     refused: Option<(VariantRef, String)>,
+    /// Why runs go unrecorded: said once.
+    unrecorded: Option<String>,
     stops_when_finished: bool,
     silences: u32,
 }
@@ -171,6 +173,7 @@ impl<'a> Session<'a> {
             store,
             tracked: None,
             refused: None,
+            unrecorded: None,
             stops_when_finished: arguments.until_finished,
             silences: 0,
         })
@@ -194,6 +197,12 @@ impl<'a> Session<'a> {
             say(&reason);
             self.tracked = None;
             self.refused = Some((variant, reason));
+        }
+        if let Some(reason) = run.unrecorded
+            && self.unrecorded.as_ref() != Some(&reason)
+        {
+            say(&reason);
+            self.unrecorded = Some(reason);
         }
         self.keep(&run.record);
         Ok(Some(run.ended))

@@ -67,6 +67,8 @@ pub struct Run {
     pub record: RunRecord,
     /// Why the tracked build could not be executed, if it could not.
     pub refused: Option<String>,
+    /// Why the program ran without any recording, if it did.
+    pub unrecorded: Option<String>,
 }
 
 impl Supervisor<'_> {
@@ -157,6 +159,10 @@ impl Supervisor<'_> {
             preparation,
             refused,
         } = self.start(known, tracked, recorder, &mut gaps)?;
+        let unrecorded = match preparation {
+            Some(_) => None,
+            None => gaps.last().cloned(),
+        };
         let ran_tracked = tracked.filter(|_| preparation.as_ref().is_some_and(|p| p.tracked));
         let asked_to_watch = preparation.as_ref().is_some_and(|p| p.asked_to_watch);
         let ended = supervise::wait(running.pid, self.queue)?;
@@ -228,6 +234,7 @@ impl Supervisor<'_> {
             ended,
             record,
             refused,
+            unrecorded,
         })
     }
 
