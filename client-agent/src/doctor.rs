@@ -37,7 +37,7 @@ impl fmt::Display for Finding {
 pub fn examine() -> Vec<Finding> {
     vec![
         shared_memory(),
-        watchpoints("watchpoints", probe::try_watchpoint()),
+        with_cost(watchpoints("watchpoints", probe::try_watchpoint())),
         watchpoints("watchpoints in a child", watchpoint_in_a_child()),
         perf_level(),
         intel_pt(),
@@ -95,6 +95,15 @@ fn watchpoints(what: &'static str, probe: WatchpointProbe) -> Finding {
         what,
         detail,
     }
+}
+
+/// What a hit costs is what the governor will charge for it.
+fn with_cost(mut finding: Finding) -> Finding {
+    if finding.health == Health::Ok {
+        let microseconds = probe::hit_cost_ns() as f64 / 1000.0;
+        finding.detail += &format!("; a hit costs {microseconds:.1} µs");
+    }
+    finding
 }
 
 /// The same probe in a forked child: some sandboxes treat children differently.
