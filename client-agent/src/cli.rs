@@ -104,6 +104,9 @@ pub(crate) struct RunArguments {
     /// The configuration file [default: /etc/failsketch/agent.toml].
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// The share of processor time that tracking may cost, in percent; 0 for any [default: 1].
+    #[arg(long, value_name = "PERCENT", value_parser = percent)]
+    pub max_overhead: Option<f64>,
     /// The command and its arguments.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub command: Vec<OsString>,
@@ -112,6 +115,13 @@ pub(crate) struct RunArguments {
 fn parse_privacy(text: &str) -> Result<Privacy, String> {
     serde_json::from_value(text.into())
         .map_err(|_| "it is one of full, shapes, control-flow-only".into())
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if (0.0..=100.0).contains(&value) => Ok(value),
+        _ => Err("give a number from 0 to 100".into()),
+    }
 }
 
 /// The whole program.

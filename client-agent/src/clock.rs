@@ -18,7 +18,7 @@ pub struct Reading {
     width: u64,
 }
 
-fn counter() -> u64 {
+pub fn counter() -> u64 {
     // SAFETY: every x86-64 processor has it, and Linux lets user code read it.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
@@ -53,6 +53,19 @@ pub fn read() -> Reading {
                 if next.width < best.width { next } else { best }
             },
         )
+}
+
+/// Counter ticks a nanosecond, measured over a fraction of a millisecond.
+pub fn ticks_per_ns() -> f64 {
+    const SPAN_NS: u64 = 300_000;
+    let start = read();
+    loop {
+        let now = read();
+        let ns = now.ns.saturating_sub(start.ns);
+        if ns >= SPAN_NS {
+            return (now.tsc.saturating_sub(start.tsc) as f64 / ns as f64).max(1e-3);
+        }
+    }
 }
 
 /// The tie between a reading before the run and one after it.

@@ -66,6 +66,23 @@ pub fn judge(
     Outcome::Failure(report(kind, crash, remains, main, modules))
 }
 
+fn why_no_stack(kind: &FailureKind, remains: &Remains) -> String {
+    let FailureKind::Signal { number, name } = kind else {
+        return "an exit has no stack".into();
+    };
+    let handled = (0..32).contains(number) && remains.handled_signals & (1 << number) != 0;
+    if remains.pid.is_none() {
+        "no stack was captured: the runtime was not active in the program".into()
+    } else if !handled {
+        format!("no stack was captured: the runtime does not handle {name}")
+    } else {
+        format!(
+            "no stack was captured: the program replaced the runtime's handler for {name} by its \
+             own, or a thread without an alternate stack overflowed"
+        )
+    }
+}
+
 /// The report of a run that has ended.
 pub fn report(
     kind: FailureKind,
@@ -83,12 +100,7 @@ pub fn report(
     let mut threads = Vec::new();
     match crash {
         Some(crash) => threads.push(unwind(crash, &modules)),
-        None if matches!(kind, FailureKind::Signal { .. }) => gaps.push(
-            "no stack was captured: the runtime was not active, or the program handled or \
-             overflowed in a way that kept its handler from running"
-                .into(),
-        ),
-        None => gaps.push("an exit has no stack".into()),
+        None => gaps.push(why_no_stack(&kind, remains)),
     }
     FailureReport {
         schema: Schema::default(),

@@ -19,6 +19,7 @@ mod dynamic;
 mod elf;
 mod error;
 mod failure;
+mod governor;
 mod hang;
 mod maps;
 mod modules;

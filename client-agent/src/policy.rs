@@ -63,6 +63,11 @@ impl Policy {
         })
     }
 
+    /// The share of processor time that tracking may cost; `None` for any.
+    pub fn overhead_share(&self) -> Option<f64> {
+        (self.max_overhead > 0.0).then_some(self.max_overhead / 100.0)
+    }
+
     /// The first thing that makes no sense, in words.
     pub fn fault(&self) -> Option<String> {
         let share = |name: &str, value: f64| {

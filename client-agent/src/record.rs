@@ -5,7 +5,7 @@ use crate::{
     perf::collector::Collected,
     shared_memory::{WatchState, WatchStatus},
 };
-use sketch_model::{Mapping, RunId, WatchHit, WatchRecord};
+use sketch_model::{Mapping, RunId, TrackingRecord, WatchHit, WatchRecord};
 
 /// Hits kept in a record: half of them the first, half the last.
 const MOST_HITS: usize = 4096;
@@ -48,9 +48,30 @@ pub fn watch_record(
         hits,
         counted: collected.counted,
         armed: status.armed,
-        skipped_aims: status.arm_errors + status.arms_contended + status.arms_over_limit,
+        skipped_aims: status.arm_errors
+            + status.arms_contended
+            + status.arms_over_limit
+            + status.arms_sandboxed,
         refused,
     }
+}
+
+/// What the pauses of a run amount to, in a sentence.
+pub fn pauses(tracking: &TrackingRecord) -> Option<String> {
+    let share = tracking.max_overhead?;
+    if tracking.pauses.is_empty() {
+        return None;
+    }
+    let times = match tracking.pauses.len() {
+        1 => "once".to_string(),
+        n => format!("{n} times"),
+    };
+    Some(format!(
+        "recording was paused {times} to keep its cost at {}% of processor time; it was on for \
+         {:.1}% of the run",
+        share * 100.0,
+        tracking.coverage() * 100.0
+    ))
 }
 
 fn trim(mut hits: Vec<WatchHit>, gaps: &mut Vec<String>) -> Vec<WatchHit> {

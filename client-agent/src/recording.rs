@@ -9,10 +9,11 @@ use crate::{
     program::KnownProgram,
     record,
     run::{Preparation, Recorder, Running},
-    shared_memory::Remains,
+    shared_memory::{EndedThreads, Remains},
     tracked::TrackedBuild,
 };
 use sketch_model::{FailureKind, Outcome, Privacy, RunRecord, Schema};
+use std::mem::take;
 
 /// When the record is made.
 pub enum Moment<'a> {
@@ -55,22 +56,26 @@ impl Recording<'_> {
     pub fn record(&mut self, recorder: &mut Recorder, moment: &Moment<'_>) -> RunRecord {
         let end = clock::read();
         let elapsed = self.running.started.elapsed();
-        let mut gaps = std::mem::take(&mut self.gaps);
+        let mut gaps = take(&mut self.gaps);
         let mut collected = Collected::default();
-        let mut remains = Remains::read(&[]);
+        let mut remains = Remains::read(&[], EndedThreads::default());
         if let Some(preparation) = &mut self.preparation {
-            match preparation.region.bytes() {
-                Ok(bytes) => remains = Remains::read(&bytes),
-                Err(error) => gaps.push(format!("the records could not be read: {error}")),
+            // The steward must have stopped taking slots before they are read. Of
+            // a program that goes on it has not: what it took is not in the report.
+            match (moment.ended(), preparation.collector.take()) {
+                (Some(_), Some(collector)) => collected = collector.finish(),
+                (_, collector) => preparation.collector = collector,
             }
-            match (preparation.collector.take(), moment.ended()) {
-                (Some(collector), Some(_)) => collected = collector.finish(remains.pid),
-                (Some(collector), None) => {
-                    // It goes on draining, so that the program never waits.
-                    preparation.collector = Some(collector);
-                    gaps.push("watchpoint hits are not in a report of a hang that goes on".into());
-                }
-                (None, _) => {}
+            if moment.ended().is_none() {
+                gaps.push(
+                    "watchpoint hits, ended threads and pauses are not in a report of a hang that \
+                     goes on"
+                        .into(),
+                );
+            }
+            match preparation.region.bytes() {
+                Ok(bytes) => remains = Remains::read(&bytes, take(&mut collected.report.ended)),
+                Err(error) => gaps.push(format!("the records could not be read: {error}")),
             }
             if remains.pid.is_none() {
                 gaps.push("the runtime was not activated in the program".into());
@@ -86,6 +91,8 @@ impl Recording<'_> {
             .filter(|maps| !maps.is_empty())
             .unwrap_or(&remains.maps);
         let mappings = record::mappings(&recorder.modules.modules(maps, &main));
+        let tracking = take(&mut collected.report.tracking);
+        gaps.extend(record::pauses(&tracking));
         let watch = record::watch_record(
             self.tracked.is_some(),
             self.asked_to_watch,
@@ -110,6 +117,7 @@ impl Recording<'_> {
             },
             threads: remains.threads,
             watch,
+            tracking,
             clock: clock::tie(self.running.clock, end),
             mappings,
             gaps,

@@ -3,6 +3,7 @@
 
 use crate::{
     cli::RunArguments,
+    clock,
     error::AgentError,
     process::{environment, inherited::Inherited, signals::SignalQueue, supervise::Ended},
     program::Program,

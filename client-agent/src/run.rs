@@ -3,6 +3,7 @@
 use crate::{
     clock, dynamic,
     error::AgentError,
+    governor::steward::{Costs, Steward},
     hang::HangPolicy,
     modules::ModuleCache,
     perf::collector::Collector,
@@ -57,6 +58,9 @@ pub struct Recorder {
     pub hang: Option<HangPolicy>,
     /// The operator's command that judges runs that ended well.
     pub check: Option<String>,
+    /// The share of processor time that tracking may cost; `None` for any.
+    pub max_overhead: Option<f64>,
+    pub costs: Costs,
     pub modules: ModuleCache,
 }
 
@@ -65,6 +69,8 @@ pub struct Run {
     pub ended: Ended,
     /// Why the tracked build could not be executed, if it could not.
     pub refused: Option<String>,
+    /// Why the program ran without any recording, if it did.
+    pub unrecorded: Option<String>,
 }
 
 impl Supervisor<'_> {
@@ -157,11 +163,15 @@ impl Supervisor<'_> {
             preparation,
             refused,
         } = self.start(known, tracked, recorder, &mut gaps)?;
+        let unrecorded = match preparation {
+            Some(_) => None,
+            None => gaps.last().cloned(),
+        };
         let pid = running.pid;
         let mut recording = Recording {
             known,
             tracked: tracked.filter(|_| preparation.as_ref().is_some_and(|p| p.tracked)),
-            asked_to_watch: preparation.as_ref().is_some_and(|p| p.collector.is_some()),
+            asked_to_watch: preparation.as_ref().is_some_and(|p| p.asked_to_watch),
             running,
             preparation,
             gaps,
@@ -186,7 +196,11 @@ impl Supervisor<'_> {
             };
             keep(recording.record(recorder, &moment));
         }
-        Ok(Run { ended, refused })
+        Ok(Run {
+            ended,
+            refused,
+            unrecorded,
+        })
     }
 
     /// The sanitizer library that the program brings or is given.
@@ -232,16 +246,15 @@ impl Supervisor<'_> {
         };
         let mut sockets = None;
         if tracked.is_some() && recorder.tier >= Tier::Watchpoints {
-            match UnixStream::pair()
-                .and_then(|(ours, programs)| Ok((Collector::start(ours)?, programs)))
-            {
+            match UnixStream::pair() {
                 Ok(pair) => sockets = Some(pair),
                 Err(error) => gaps.push(format!("watchpoints cannot be received: {error}")),
             }
         }
-        let (collector, programs_socket) = sockets.unzip();
+        let (own_socket, programs_socket) = sockets.unzip();
+        let asked_to_watch = own_socket.is_some();
         let settings = RegionSettings {
-            want_watch: if collector.is_some() {
+            want_watch: if asked_to_watch {
                 WATCH_SLOTS as u32
             } else {
                 0
@@ -251,8 +264,15 @@ impl Supervisor<'_> {
             arm_limit: ARM_LIMIT,
             reply_patience_ms: REPLY_PATIENCE_MS,
         };
-        let region = match RegionFile::create(&settings) {
-            Ok(region) => region,
+        let started = RegionFile::create(&settings).and_then(|region| {
+            let share = recorder.max_overhead.filter(|_| tracked.is_some());
+            let steward = Steward::new(region.live()?, share, recorder.costs);
+            let collector = Collector::start(own_socket, steward)
+                .map_err(|e| AgentError::call("starting a thread", e))?;
+            Ok((region, collector))
+        });
+        let (region, collector) = match started {
+            Ok(started) => started,
             Err(error) => {
                 gaps.push(format!("the run could not be recorded: {error}"));
                 return None;
@@ -261,8 +281,9 @@ impl Supervisor<'_> {
         Some(Preparation {
             tracked: tracked.is_some(),
             environment: environment::activated(&self.environment, &region.activation(), preload),
+            asked_to_watch,
             region,
-            collector,
+            collector: Some(collector),
             programs_socket,
         })
     }
@@ -301,6 +322,7 @@ impl Started {
 /// What was prepared for a command that is recorded.
 pub(crate) struct Preparation {
     tracked: bool,
+    asked_to_watch: bool,
     pub region: RegionFile,
     environment: Vec<CString>,
     pub collector: Option<Collector>,

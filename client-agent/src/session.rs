@@ -3,7 +3,9 @@
 use crate::{
     canary::{self, Canary},
     cli::RunArguments,
+    clock,
     error::AgentError,
+    governor::steward::Costs,
     modules::ModuleCache,
     perf::probe,
     preload, privacy,
@@ -16,7 +18,7 @@ use crate::{
     tracked::{PatchSource, TrackedBuild},
     upstream::Upstream,
 };
-use sketch_model::{AssignmentRequest, FailureKind, RunRecord, VariantRef};
+use sketch_model::{AssignmentRequest, FailureKind, RunRecord, Tier, VariantRef};
 use std::{fs::File, io::Write, path::PathBuf, thread, time::Duration};
 
 /// A simulated fleet member gives up after this many unanswered questions.
@@ -44,6 +46,8 @@ pub struct Session<'a> {
     tracked: Option<TrackedBuild>,
     /// The variant that could not be made, and why: said once, in every record.
     refused: Option<(VariantRef, String)>,
+    /// Why runs go unrecorded: said once.
+    unrecorded: Option<String>,
     stops_when_finished: bool,
     silences: u32,
 }
@@ -87,21 +91,31 @@ impl<'a> Session<'a> {
                 })
                 .ok()
         });
+        let tier = probe::tier();
         Some(Session {
             known,
             recorder: Recorder {
                 agent: settings.agent.clone(),
-                tier: probe::tier(),
+                tier,
                 preload,
                 failing_exits: settings.policy.fail_exits.clone(),
                 hang: settings.policy.hang(),
                 check: settings.policy.check.clone(),
+                max_overhead: settings.policy.overhead_share(),
+                costs: Costs {
+                    ticks_per_ns: clock::ticks_per_ns(),
+                    hit_ns: match tier {
+                        Tier::Inline => 0,
+                        Tier::Watchpoints | Tier::IntelPt => probe::hit_cost_ns(),
+                    },
+                },
                 modules: ModuleCache::default(),
             },
             settings,
             store,
             tracked: None,
             refused: None,
+            unrecorded: None,
             stops_when_finished: arguments.until_finished,
             silences: 0,
         })
@@ -147,6 +161,12 @@ impl<'a> Session<'a> {
             say(&reason);
             self.tracked = None;
             self.refused = Some((variant, reason));
+        }
+        if let Some(reason) = run.unrecorded
+            && self.unrecorded.as_ref() != Some(&reason)
+        {
+            say(&reason);
+            self.unrecorded = Some(reason);
         }
         Ok(Some(run.ended))
     }

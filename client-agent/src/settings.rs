@@ -131,6 +131,9 @@ fn apply_flags(policy: &mut Policy, arguments: &RunArguments) {
     if let Some(check) = &arguments.check {
         policy.check = Some(check.clone());
     }
+    if let Some(percent) = arguments.max_overhead {
+        policy.max_overhead = percent;
+    }
     if let Some(share) = arguments.canary {
         policy.canary = share;
     }

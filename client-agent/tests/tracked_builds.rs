@@ -6,6 +6,8 @@ use common::{FakeServer, VARIANT, Workshop, signed_patch};
 use sketch_model::{Outcome, ProbeKind, RunRecord, ThreadRecord};
 use std::{os::unix::process::ExitStatusExt, process::Command};
 
+const UNGOVERNED: &[&str] = &["--max-overhead", "0"];
+
 fn shape(thread: &ThreadRecord) -> (usize, u64, usize) {
     (thread.head.len(), thread.dropped, thread.tail.len())
 }
@@ -61,7 +63,8 @@ fn every_kind_of_event_arrives_as_it_was_recorded() {
 fn each_thread_keeps_its_first_and_last_events_and_counts_the_rest() {
     let workshop = Workshop::new();
     let pair = workshop.compile_pair(&[]);
-    let (_, record) = workshop.record_tracked(
+    let (_, record) = workshop.record_tracked_with(
+        UNGOVERNED,
         &pair,
         &["threads", "1", "256", "1280", "1281", "5000", "300000"],
     );
@@ -95,12 +98,61 @@ fn each_thread_keeps_its_first_and_last_events_and_counts_the_rest() {
 fn threads_beyond_the_room_are_counted() {
     let workshop = Workshop::new();
     let pair = workshop.compile_pair(&[]);
-    let (_, record) = workshop.record_tracked(&pair, &["many-threads"]);
-    assert_eq!(record.threads.len(), 64);
+    let (_, record) = workshop.record_tracked(&pair, &["at-once", "134"]);
+    assert_eq!(record.threads.len(), 128);
     assert_eq!(
         record.gaps,
-        ["6 threads were not recorded: there is room for 64"]
+        ["6 threads were not recorded: there is room for 128 at a time"]
     );
+    assert_eq!(record.unrecorded_threads, 6);
+}
+
+#[test]
+fn every_thread_of_a_storm_is_recorded_or_counted() {
+    let workshop = Workshop::new();
+    let pair = workshop.compile_pair(&[]);
+    let (output, record) = workshop.record_tracked(&pair, &["storm", "3000"]);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(record.threads.len() >= 128, "{}", record.threads.len());
+    assert_eq!(
+        record.threads.len() as u64 + u64::from(record.unrecorded_threads),
+        3000,
+        "{:?}",
+        record.gaps
+    );
+    for (at, thread) in record.threads.iter().enumerate() {
+        assert_eq!(shape(thread), (2, 0, 0));
+        assert_eq!(thread.index.0 as usize, at);
+    }
+}
+
+#[test]
+fn a_hot_loop_does_not_push_out_what_came_before_it() {
+    let workshop = Workshop::new();
+    let pair = workshop.compile_pair(&[]);
+    let (_, record) = workshop.record_tracked(&pair, &["edges"]);
+    no_gaps(&record);
+    let thread = &record.threads[0];
+    let edges: Vec<_> = thread
+        .edges
+        .iter()
+        .map(|e| (e.site.0, e.successor, e.count))
+        .collect();
+    assert_eq!(
+        edges,
+        [
+            (10, Some(1), 1),
+            (11, Some(0), 99_999),
+            (11, Some(1), 1),
+            (12, None, 1)
+        ]
+    );
+    assert!(thread.edges.iter().all(|e| e.first <= e.last));
+    // The first event, 256 of the loop, its last way out, and what followed.
+    assert_eq!(shape(thread), (256, 0, 3));
+    let sites: Vec<_> = thread.events().map(|e| (e.site.0, e.value)).collect();
+    assert_eq!(sites[0], (10, 1));
+    assert_eq!(sites[256..], [(11, 0), (11, 1), (12, 0)]);
 }
 
 #[test]
@@ -189,7 +241,7 @@ fn said_missing(record: &RunRecord) -> u64 {
 fn a_hammered_watchpoint_accounts_for_every_hit() {
     let workshop = Workshop::new();
     let pair = workshop.compile_pair(&[]);
-    let (output, record) = workshop.record_tracked(&pair, &["hammer"]);
+    let (output, record) = workshop.record_tracked_with(UNGOVERNED, &pair, &["hammer"]);
     assert_eq!(output.status.code(), Some(0));
     let kept = record.watch.hits.len() as u64;
     assert!(kept > 0 && kept <= 4096, "{kept}");

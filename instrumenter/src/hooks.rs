@@ -23,8 +23,11 @@ use inkwell::{InlineAsmDialect, builder::BuilderError};
 use sketch_model::SiteId;
 use std::num::NonZero;
 
-const READ_CLOCK_BEFORE: &str = "lfence\n\trdtsc\n\tshl $$32, %rdx\n\tor %rdx, %rax";
-const READ_CLOCK_AFTER_STORE: &str = "mfence\n\tlfence\n\trdtsc\n\tshl $$32, %rdx\n\tor %rdx, %rax";
+/// The prefix marks the instruction as ours, should the program have forbidden it
+/// to itself (`runtime/inprocess/crash.rs`); it has no other effect.
+const READ_CLOCK_BEFORE: &str = "lfence\n\t.byte 0x3e\n\trdtsc\n\tshl $$32, %rdx\n\tor %rdx, %rax";
+const READ_CLOCK_AFTER_STORE: &str =
+    "mfence\n\tlfence\n\t.byte 0x3e\n\trdtsc\n\tshl $$32, %rdx\n\tor %rdx, %rax";
 const CLOCK_CONSTRAINTS: &str = "={rax},~{rdx},~{memory},~{dirflag},~{fpsr},~{flags}";
 
 /// The write flag of `__failsketch_access`'s second argument.

@@ -34,7 +34,10 @@ extern "C" fn __failsketch_constructor(argc: i32, argv: *mut *mut u8, envp: *mut
     if region.is_null() {
         return;
     }
-    if !state::start_recording(region) {
+    // SAFETY: constructors run on the only thread there is.
+    let recording = unsafe { state::start_recording(region, activation.fd) };
+    sys::close(activation.fd);
+    if !recording {
         // SAFETY: the region is mapped, and given up here.
         unsafe {
             AtomicU32::from_ptr(&raw mut (*region).header.pid).store(0, Ordering::Release);
@@ -49,10 +52,17 @@ extern "C" fn __failsketch_constructor(argc: i32, argv: *mut *mut u8, envp: *mut
         let copied = maps::copy_own_maps((&raw mut (*region).maps).cast(), MAPS_BYTES);
         (*region).header.maps_length = copied.length;
         (*region).header.maps_truncated = copied.truncated;
-        crash::install(region);
+        crash::install(region, envp as u64);
         #[cfg(not(failsketch_preload))]
-        crate::watch::open(region);
+        {
+            crate::threads::learn_tid_offset(region);
+            crate::governor::calibrate(region);
+            crate::watch::open(region);
+        }
         close_socket((*region).header.socket);
+        (*region).control.activated_at = sys::tsc();
+        let enabled = AtomicU32::from_ptr(&raw mut (*region).control.enabled);
+        enabled.store(1, Ordering::Release);
     }
 }
 
@@ -89,7 +99,7 @@ static __failsketch_constructor_entry: extern "C" fn(i32, *mut *mut u8, *mut *mu
     __failsketch_constructor;
 
 /// Maps the region and makes it this process's own; null if it is not ours to use.
-/// The descriptor is closed only if it is the agent's.
+/// Then the descriptor is closed if it is the agent's, and left alone otherwise.
 fn claim(fd: i32, nonce: u64) -> *mut Region {
     let seals = sys::fcntl(fd, sys::F_GET_SEALS, 0);
     if seals < 0 || seals & sys::F_SEAL_SHRINK == 0 || sys::file_size(fd) != REGION_SIZE as isize {
@@ -117,7 +127,6 @@ fn claim(fd: i32, nonce: u64) -> *mut Region {
             && (*header).nonce == nonce
             && (*header).region_size == REGION_SIZE as u64;
         if ours {
-            sys::close(fd);
             let pid = AtomicU32::from_ptr(&raw mut (*header).pid);
             if pid
                 .compare_exchange(0, sys::getpid(), Ordering::AcqRel, Ordering::Relaxed)
@@ -125,6 +134,7 @@ fn claim(fd: i32, nonce: u64) -> *mut Region {
             {
                 return region;
             }
+            sys::close(fd);
         }
         sys::unmap(at, REGION_SIZE);
     }

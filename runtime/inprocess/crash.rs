@@ -1,18 +1,28 @@
 //! Crash capture: registers, stack and mappings of the first thread that dies of
 //! a signal, written where they outlive the process.
 //!
-//! Handlers are installed only where the program has none. After the capture the
-//! default action is put back and the fault happens again (or the signal is sent
-//! again, where returning would not repeat it), so that exit status and core
-//! file are those of the bare program.
+//! After the capture the program dies, or goes on, exactly as it would without
+//! us. A fault simply happens again with its signal blocked, for which the kernel
+//! kills with that signal (`signal(7)`); a handler that was there before us is
+//! put back and gets the fault. Where returning would not repeat the signal, it
+//! is sent again under the default action.
 //!
 //! `SA_NODEFER` is not set: a fault inside the handler must kill at once, and
 //! with the signal blocked the kernel does just that. All other signals are
 //! blocked meanwhile, so that no handler of the program runs in the middle.
 //!
-//! The main thread gets an alternate stack if it has none, so that its stack
-//! overflows are captured; other threads use their own stack (an overflow there
-//! kills as it would without us, uncaptured).
+//! A program under a seccomp filter of its own may be killed for a system call
+//! that it does not make itself, so under one the handler makes none: it writes
+//! registers and stack, bounded by what is known of the stack, and leaves the
+//! mappings out.
+//!
+//! Threads that record get an alternate stack if they have none, so that stack
+//! overflows are captured. A thread that never ran a hook uses its own stack: an
+//! overflow there kills as it would without us, uncaptured.
+//!
+//! Deliberately absent: keeping handlers that the program installs later from
+//! replacing ours. That would take the C library's `sigaction` away from the
+//! program. The agent then knows the signal, and says that no stack was captured.
 
 use crate::{
     layout::{
@@ -21,7 +31,7 @@ use crate::{
     maps, state, sys,
 };
 use core::{
-    arch::global_asm,
+    arch::{asm, global_asm},
     ptr::{null, null_mut},
     sync::atomic::{AtomicU32, Ordering},
 };
@@ -38,7 +48,13 @@ const SA_SIGINFO: u64 = 4;
 const SA_RESTORER: u64 = 0x0400_0000;
 const SA_ONSTACK: u64 = 0x0800_0000;
 const SS_DISABLE: i32 = 2;
-const ALTERNATE_STACK_BYTES: usize = 64 * 1024;
+const ALTERNATE_STACK_BYTES: usize = 32 * 1024;
+/// A larger distance is no stack.
+const LARGEST_STACK: u64 = 1 << 30;
+const SIGNALS: usize = 32;
+const IGNORED: usize = 1;
+/// `si_code` of a fault for which the kernel has no address.
+const SI_KERNEL: i32 = 0x80;
 const PAGE: u64 = 4096;
 /// How long a second crashing thread waits for the first one's capture.
 const PATIENCE_MS: u32 = 1000;
@@ -60,11 +76,16 @@ unsafe extern "C" {
     fn __failsketch_restorer();
 }
 
-/// Installs the handlers.
+/// What was there before our handlers, by signal. Not in the state pages: a forked
+/// child needs it, too.
+static mut PREVIOUS: [sys::SignalAction; SIGNALS] = [const { default_action() }; SIGNALS];
+
+/// Installs the handlers. `stack_end` is an address near the end of the main
+/// thread's stack.
 ///
 /// # Safety
-/// `region` must stay mapped.
-pub unsafe fn install(region: *mut Region) {
+/// `region` must stay mapped; no other thread exists.
+pub unsafe fn install(region: *mut Region, stack_end: u64) {
     let mut handled = 0u32;
     let mut install_one = |signal: i32| {
         let mut old = default_action();
@@ -74,12 +95,17 @@ pub unsafe fn install(region: *mut Region) {
             restorer: __failsketch_restorer as *const () as usize,
             mask: u64::MAX,
         };
-        // SAFETY: both actions are whole, the handler has the right signature.
+        // SAFETY: both actions are whole, the handler has the right signature; the
+        // signal is a valid index, and nobody else writes the array.
         unsafe {
             if sys::sigaction(signal, null(), &raw mut old) == 0
-                && old.handler == 0
+                && old.handler != IGNORED
                 && sys::sigaction(signal, &raw const new, null_mut()) == 0
             {
+                (&raw mut PREVIOUS)
+                    .cast::<sys::SignalAction>()
+                    .add(signal as usize)
+                    .write(old);
                 handled |= 1 << signal;
             }
         }
@@ -92,11 +118,24 @@ pub unsafe fn install(region: *mut Region) {
     install_one(SIGSYS);
     install_one(SIGTRAP);
     // SAFETY: the caller's promise.
-    unsafe { (*region).header.handled_signals = handled };
-    give_alternate_stack();
+    unsafe {
+        (*region).header.handled_signals = handled;
+        (*state::state()).main_stack_end = stack_end;
+    }
+    let base = map_alternate_stacks(1);
+    if !base.is_null() {
+        // SAFETY: the mapping is never removed.
+        unsafe { give_alternate_stack(base) };
+    }
+    #[cfg(not(failsketch_preload))]
+    {
+        let stacks = map_alternate_stacks(crate::layout::THREAD_SLOTS);
+        // SAFETY: the state pages are always mapped.
+        unsafe { (*state::state()).alternate_stacks = stacks as usize };
+    }
 }
 
-fn default_action() -> sys::SignalAction {
+const fn default_action() -> sys::SignalAction {
     sys::SignalAction {
         handler: 0,
         flags: 0,
@@ -105,96 +144,210 @@ fn default_action() -> sys::SignalAction {
     }
 }
 
-fn give_alternate_stack() {
+/// No guard pages: the handler's depth is known, and nothing else runs here.
+fn map_alternate_stacks(count: usize) -> *mut u8 {
+    sys::map(
+        count * ALTERNATE_STACK_BYTES,
+        sys::PROT_READ_WRITE,
+        sys::MAP_PRIVATE_ANONYMOUS,
+        -1,
+    )
+}
+
+/// The calling thread has claimed slot `number`.
+#[cfg(not(failsketch_preload))]
+pub fn give_thread_its_alternate_stack(number: usize) {
+    // SAFETY: the state pages are always mapped; the number is a slot's, and a
+    // slot has one thread at a time.
+    unsafe {
+        let stacks = (*state::state()).alternate_stacks as *mut u8;
+        if !stacks.is_null() && !state::sandboxed() {
+            give_alternate_stack(stacks.add(number * ALTERNATE_STACK_BYTES));
+        }
+    }
+}
+
+/// Unless the thread has one.
+///
+/// # Safety
+/// There must be as many bytes as an alternate stack has, for the thread's life.
+unsafe fn give_alternate_stack(base: *mut u8) {
     let mut old = sys::AlternateStack {
         base: 0,
         flags: 0,
         padding: 0,
         size: 0,
     };
-    // SAFETY: a whole structure is filled.
-    let known = unsafe { sys::sigaltstack(null(), &raw mut old) } == 0;
-    if !known || old.flags & SS_DISABLE == 0 {
-        return;
-    }
-    // No guard page: the handler's depth is known, and nothing else runs here.
-    let base = sys::map(
-        ALTERNATE_STACK_BYTES,
-        sys::PROT_READ_WRITE,
-        sys::MAP_PRIVATE_ANONYMOUS,
-        -1,
-    );
-    if base.is_null() {
-        return;
-    }
     let new = sys::AlternateStack {
         base: base as usize,
         flags: 0,
         padding: 0,
         size: ALTERNATE_STACK_BYTES,
     };
-    // SAFETY: the mapping is never removed.
-    unsafe { sys::sigaltstack(&raw const new, null_mut()) };
+    // SAFETY: whole structures; the stack is the caller's promise.
+    unsafe {
+        if sys::sigaltstack(null(), &raw mut old) == 0 && old.flags & SS_DISABLE != 0 {
+            sys::sigaltstack(&raw const new, null_mut());
+        }
+    }
 }
 
-extern "C" fn handler(signal: i32, info: *const u8, context: *const u8) {
+extern "C" fn handler(signal: i32, info: *const u8, context: *mut u8) {
     // siginfo_t: si_code at 8, si_addr at 16.
     // SAFETY: the kernel passes a whole siginfo_t and ucontext_t.
     let code = unsafe { info.add(8).cast::<i32>().read() };
+    // SAFETY: as above.
+    if signal == SIGSEGV && code == SI_KERNEL && unsafe { answer_for_the_counter(context) } {
+        return;
+    }
     let region = state::region();
     if !region.is_null() {
         // SAFETY: a region in use stays mapped; the state word decides which
         // thread may write the rest.
-        unsafe {
-            let crash = &raw mut (*region).crash;
-            let word = AtomicU32::from_ptr(&raw mut (*crash).state);
-            if word
-                .compare_exchange(
-                    CRASH_NONE,
-                    CRASH_WRITING,
-                    Ordering::AcqRel,
-                    Ordering::Acquire,
-                )
-                .is_ok()
-            {
+        unsafe { capture(region, signal, code, info, context) };
+    }
+    // SAFETY: as above.
+    unsafe { go_on(signal, code, info, context) };
+}
+
+/// Whether the fault is our own reading of the time-stamp counter, in a program
+/// that has forbidden it to itself (strict seccomp mode does). Then the reading
+/// gives zero, and recording is off for good.
+///
+/// # Safety
+/// `context` must be the kernel's ucontext of a fault without an address.
+unsafe fn answer_for_the_counter(context: *mut u8) -> bool {
+    const RDX: usize = 12;
+    const RAX: usize = 13;
+    const RIP: usize = 16;
+    // SAFETY: the words lie within the structure. An instruction that faulted
+    // without an address was fetched, so its first bytes are there; a short one at
+    // the end of a mapping differs before the end is reached.
+    unsafe {
+        let word = |index: usize| context.add(40).cast::<u64>().add(index);
+        let code = word(RIP).read() as *const u8;
+        if code.read() != 0x3e || code.add(1).read() != 0x0f || code.add(2).read() != 0x31 {
+            return false;
+        }
+        word(RAX).write(0);
+        word(RDX).write(0);
+        word(RIP).write(code as u64 + 3);
+        let control = state::control();
+        AtomicU32::from_ptr(&raw mut (*control).counter_forbidden).store(1, Ordering::Relaxed);
+        AtomicU32::from_ptr(&raw mut (*control).enabled).store(0, Ordering::Release);
+    }
+    true
+}
+
+/// # Safety
+/// The arguments are a signal handler's; `region` is active.
+unsafe fn capture(region: *mut Region, signal: i32, code: i32, info: *const u8, context: *mut u8) {
+    let calls_allowed = !state::sandboxed();
+    // SAFETY: as the caller promises; the state word makes the area ours.
+    unsafe {
+        let crash = &raw mut (*region).crash;
+        let word = AtomicU32::from_ptr(&raw mut (*crash).state);
+        let first = word.compare_exchange(
+            CRASH_NONE,
+            CRASH_WRITING,
+            Ordering::AcqRel,
+            Ordering::Acquire,
+        );
+        if first.is_ok() {
+            (*crash).signal = signal;
+            (*crash).code = code;
+            // Only faults of this thread carry an address; a sent signal has its
+            // sender there.
+            (*crash).fault_address = if code > 0 {
+                info.add(16).cast::<u64>().read()
+            } else {
+                0
+            };
+            capture_registers(region, context);
+            if calls_allowed {
                 (*crash).tid = sys::gettid();
-                (*crash).signal = signal;
-                (*crash).code = code;
-                // Only faults of this thread carry an address; a sent signal
-                // has its sender there.
-                (*crash).fault_address = if code > 0 {
-                    info.add(16).cast::<u64>().read()
-                } else {
-                    0
-                };
-                capture_registers(region, context);
                 capture_stack(region);
                 let copied = maps::copy_own_maps((&raw mut (*crash).maps).cast(), MAPS_BYTES);
                 (*crash).maps_length = copied.length;
                 (*crash).maps_truncated = copied.truncated;
-                word.store(CRASH_COMPLETE, Ordering::Release);
-            } else if (*crash).tid != sys::gettid() {
-                let mut waited = 0;
-                while word.load(Ordering::Acquire) == CRASH_WRITING && waited < PATIENCE_MS {
-                    sys::sleep_a_millisecond();
-                    waited += 1;
-                }
+            } else {
+                (*crash).sandboxed = 1;
+                (*crash).tid = state::known_tid();
+                capture_stack_directly(region);
+            }
+            word.store(CRASH_COMPLETE, Ordering::Release);
+        } else if calls_allowed && (*crash).tid != sys::gettid() {
+            let mut waited = 0;
+            while word.load(Ordering::Acquire) == CRASH_WRITING && waited < PATIENCE_MS {
+                sys::sleep_a_millisecond();
+                waited += 1;
             }
         }
     }
-    let default = default_action();
-    // SAFETY: restores the default action.
-    unsafe { sys::sigaction(signal, &raw const default, null_mut()) };
+}
+
+/// Lets happen what would have happened without us.
+///
+/// # Safety
+/// The arguments are a signal handler's.
+unsafe fn go_on(signal: i32, code: i32, info: *const u8, context: *mut u8) {
     // A breakpoint instruction and a refused system call are already behind the
     // program counter, and a sent signal has no instruction at all.
-    if code <= 0 || signal == SIGTRAP || signal == SIGSYS {
-        sys::raise(signal);
+    let repeats = code > 0 && signal != SIGTRAP && signal != SIGSYS;
+    // SAFETY: the signal is one of those installed; the context is the kernel's.
+    unsafe {
+        let previous = (&raw const PREVIOUS)
+            .cast::<sys::SignalAction>()
+            .add(signal as usize % SIGNALS);
+        let theirs = (*previous).handler;
+        if state::sandboxed() {
+            if theirs != 0 {
+                let handler: extern "C" fn(i32, *const u8, *mut u8) =
+                    core::mem::transmute::<usize, _>(theirs);
+                handler(signal, info, context);
+                return;
+            }
+            if repeats {
+                block_afterwards(signal, context);
+                return;
+            }
+            match signal {
+                // abort() goes on to make sure by itself.
+                SIGABRT => return,
+                SIGSEGV => asm!("mov byte ptr [0], 0"),
+                SIGILL => asm!("ud2"),
+                SIGTRAP => asm!("int3"),
+                _ => {}
+            }
+        }
+        if repeats && theirs == 0 {
+            block_afterwards(signal, context);
+            return;
+        }
+        sys::sigaction(signal, previous, null_mut());
+        if !repeats {
+            sys::raise(signal);
+        }
+    }
+}
+
+/// The thread will have the signal blocked when it returns from the handler.
+///
+/// # Safety
+/// `context` must be the kernel's ucontext.
+unsafe fn block_afterwards(signal: i32, context: *mut u8) {
+    /// Before it: flags, link, stack, and the sigcontext's 256 bytes.
+    const SIGNAL_MASK: usize = 8 + 8 + 24 + 256;
+    // SAFETY: the mask is eight bytes within the structure.
+    unsafe {
+        let mask = context.add(SIGNAL_MASK).cast::<u64>();
+        mask.write(mask.read() | 1 << (signal - 1));
     }
 }
 
 /// # Safety
 /// `context` must be the kernel's ucontext, `region` mapped and ours to write.
-unsafe fn capture_registers(region: *mut Region, context: *const u8) {
+unsafe fn capture_registers(region: *mut Region, context: *mut u8) {
     // struct ucontext: flags, link and stack take 40 bytes; then the sigcontext:
     // r8 … r15, di, si, bp, bx, dx, ax, cx, sp, ip, flags.
     // SAFETY: all 18 words lie within the structure; writes are in bounds.
@@ -252,6 +405,41 @@ unsafe fn capture_stack(region: *mut Region) {
             } else {
                 break;
             }
+        }
+        (*crash).stack_start = start;
+        (*crash).stack_length = length as u32;
+    }
+}
+
+/// As [`capture_stack`] without system calls: from the stack pointer to where this
+/// thread's stack is known to end, or else to the end of the page.
+///
+/// # Safety
+/// As [`capture_stack`].
+unsafe fn capture_stack_directly(region: *mut Region) {
+    // SAFETY: as above; should the stack pointer itself be wrong, the fault kills
+    // with the signal blocked, as a fault in a handler does.
+    unsafe {
+        let crash = &raw mut (*region).crash;
+        let rsp = (&raw const (*crash).registers).cast::<u64>().add(7).read();
+        let into = (&raw mut (*crash).stack).cast::<u8>();
+        let known_end = |end: u64| end > rsp && end - rsp < LARGEST_STACK;
+        let main_end = (*state::state()).main_stack_end;
+        let own_end = state::thread_pointer();
+        let end = if known_end(own_end) {
+            own_end
+        } else if known_end(main_end) {
+            main_end
+        } else {
+            rsp - rsp % PAGE + PAGE
+        };
+        let overflowed = (*crash).fault_address.abs_diff(rsp) < PAGE && (*crash).signal == SIGSEGV;
+        let start = if overflowed { rsp - rsp % PAGE + PAGE } else { rsp };
+        let mut length = 0;
+        while length < STACK_BYTES && start + (length as u64) < end {
+            let from = (start + length as u64) as *const u8;
+            into.add(length).write_volatile(from.read_volatile());
+            length += 1;
         }
         (*crash).stack_start = start;
         (*crash).stack_length = length as u32;

@@ -26,6 +26,8 @@ const NANOSLEEP: usize = 35;
 const GETPID: usize = 39;
 const FCNTL: usize = 72;
 const SIGALTSTACK: usize = 131;
+#[cfg(not(failsketch_preload))]
+const PRCTL: usize = 157;
 const GETTID: usize = 186;
 const TGKILL: usize = 234;
 const OPENAT: usize = 257;
@@ -129,6 +131,29 @@ pub fn map(length: usize, protection: usize, flags: usize, fd: i32) -> *mut u8 {
     at as *mut u8
 }
 
+/// Maps readable and writable memory over what is at `at`.
+///
+/// # Safety
+/// `at` must be page-aligned memory of ours of at least `length` bytes.
+pub unsafe fn map_over(at: *mut u8, length: usize, flags: usize, fd: i32, offset: usize) -> bool {
+    const MAP_FIXED: usize = 0x10;
+    // SAFETY: the caller gives up what was there.
+    let got = unsafe {
+        syscall(
+            MMAP,
+            [
+                at as usize,
+                length,
+                PROT_READ_WRITE,
+                flags | MAP_FIXED,
+                fd as isize as usize,
+                offset,
+            ],
+        )
+    };
+    got == at as isize
+}
+
 /// # Safety
 /// Nothing may use the mapping afterwards.
 pub unsafe fn unmap(at: *mut u8, length: usize) {
@@ -155,6 +180,29 @@ pub fn getpid() -> u32 {
 pub fn gettid() -> u32 {
     // SAFETY: takes no arguments.
     unsafe { syscall(GETTID, [0; 6]) as u32 }
+}
+
+/// The word that the kernel clears when this thread ends; zero if it does not tell.
+#[cfg(not(failsketch_preload))]
+pub fn tid_address() -> usize {
+    const PR_GET_TID_ADDRESS: usize = 40;
+    let mut address = 0usize;
+    // SAFETY: the kernel writes one word.
+    unsafe {
+        syscall(
+            PRCTL,
+            [PR_GET_TID_ADDRESS, &raw mut address as usize, 0, 0, 0, 0],
+        )
+    };
+    address
+}
+
+/// Whether a thread of this process has not ended yet.
+#[cfg(not(failsketch_preload))]
+pub fn thread_lives(tid: u32) -> bool {
+    const ESRCH: isize = -3;
+    // SAFETY: signal 0 is not sent; takes no pointers.
+    unsafe { syscall(TGKILL, [getpid() as usize, tid as usize, 0, 0, 0, 0]) != ESRCH }
 }
 
 pub fn fcntl(fd: i32, command: usize, argument: usize) -> isize {
@@ -309,10 +357,23 @@ pub fn exit_group(status: usize) -> ! {
     }
 }
 
-/// The time-stamp counter.
-#[cfg(not(failsketch_preload))]
+/// The time-stamp counter; zero if the program has just forbidden reading it.
+///
+/// The prefix has no effect but to mark the instruction as ours: a program in
+/// strict seccomp mode, or after `PR_SET_TSC`, gets a fault for it, which
+/// `crash.rs` then answers.
 #[inline(always)]
 pub fn tsc() -> u64 {
-    // SAFETY: every x86-64 processor has it, and Linux lets user code read it.
-    unsafe { core::arch::x86_64::_rdtsc() }
+    let (low, high): (u64, u64);
+    // SAFETY: every x86-64 processor has it; reads no memory.
+    unsafe {
+        asm!(
+            ".byte 0x3e",
+            "rdtsc",
+            out("rax") low,
+            out("rdx") high,
+            options(nomem, nostack, preserves_flags)
+        );
+    }
+    high << 32 | low
 }

@@ -10,6 +10,7 @@
 //! watchpoints.
 
 use crate::{
+    governor,
     layout::{
         ARM_LOG, Arm, CALL_AGENT, CALL_MMAP, CALL_PERF_EVENT_OPEN, CALL_REPLY, CALL_SENDMSG,
         LAST_MESSAGE, MAX_CPUS, REPLY_READY, Region, WATCH_READY, WATCH_REFUSED, WATCH_SLOTS,
@@ -42,7 +43,7 @@ pub unsafe fn open(region: *mut Region) {
     // SAFETY: no other thread uses region header or state yet.
     unsafe {
         let header = &raw mut (*region).header;
-        if state.is_null() || (*header).want_watch == 0 || (*header).socket < 0 {
+        if (*header).want_watch == 0 || (*header).socket < 0 {
             return;
         }
         let watch = &raw mut (*state).watch;
@@ -237,6 +238,9 @@ unsafe fn send(socket: i32, cpu: u32, fds: *const i32, count: usize) -> Result<(
 /// is skipped and counted.
 #[inline(always)]
 pub fn arm(slot: u32, address: u64, size: u32) {
+    if !state::enabled() {
+        return;
+    }
     let region = state::region();
     let state = state::state();
     if region.is_null() || slot as usize >= WATCH_SLOTS {
@@ -292,6 +296,11 @@ unsafe fn aim_slot(region: *mut Region, state: *mut State, slot: usize, aim: u64
             count(&raw mut (*header).arms_contended);
             return;
         }
+        if state::sandboxed() {
+            count(&raw mut (*header).arms_sandboxed);
+            (*aiming).store(0, Ordering::Release);
+            return;
+        }
         if AtomicU64::from_ptr(&raw mut (*header).arms).load(Ordering::Relaxed)
             >= (*header).arm_limit
         {
@@ -299,6 +308,7 @@ unsafe fn aim_slot(region: *mut Region, state: *mut State, slot: usize, aim: u64
             (*aiming).store(0, Ordering::Release);
             return;
         }
+        let began = sys::tsc();
         let address = aim & ((1 << SIZE_SHIFT) - 1);
         let size = 1u64 << (aim >> SIZE_SHIFT);
         let attr = (&raw mut (*watch).attr)
@@ -324,6 +334,7 @@ unsafe fn aim_slot(region: *mut Region, state: *mut State, slot: usize, aim: u64
             write_arm(log.add(number), slot, size, address);
         }
         (*aiming).store(0, Ordering::Release);
+        governor::spend(sys::tsc().wrapping_sub(began));
     }
 }
 

@@ -15,19 +15,27 @@
 /// "FSKETCH" and a byte that no text has.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"FSKETCH\x01");
 /// Grows with every change of this file.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// The variable that activates the runtime: `<fd>:<nonce in 16 hex digits>`.
 pub const ACTIVATION_VARIABLE: &str = "FAILSKETCH_FD";
 /// What LD_PRELOAD was before the agent prepended the runtime; absent if it was unset.
 pub const PRELOAD_WAS_VARIABLE: &str = "FAILSKETCH_PRELOAD_WAS";
 
-/// Threads beyond this number are counted, not recorded.
-pub const THREAD_SLOTS: usize = 64;
+/// Threads that record at the same time; further ones are counted. The agent
+/// empties and frees the slots of threads that have ended.
+pub const THREAD_SLOTS: usize = 128;
 /// A thread's first events, never overwritten.
 pub const HEAD_EVENTS: usize = 256;
 /// A thread's last events. A power of two.
 pub const RING_EVENTS: usize = 1024;
+/// Edges a thread keeps an account of. A power of two.
+pub const EDGES: usize = 256;
+/// How often one thread writes the same edge down as an event; after that it is
+/// only counted, so that a hot loop does not push out what came before it.
+pub const EDGE_SATURATION: u64 = 256;
+/// [`Edge::successor`] of a point that is merely reached.
+pub const REACHED: u32 = u32::MAX;
 /// x86 has four debug registers.
 pub const WATCH_SLOTS: usize = 4;
 /// Processors beyond this number have no watchpoints; the agent says so.
@@ -104,16 +112,44 @@ pub struct Event {
     pub value: u64,
 }
 
+/// One way that a branch went, or one point that was reached, in one thread.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Edge {
+    /// The site's number plus one; zero where there is no edge.
+    pub site: u32,
+    pub successor: u32,
+    pub count: u64,
+    pub first: u64,
+    /// Exact while `count` is at most [`EDGE_SATURATION`]; then a lower bound.
+    pub last: u64,
+}
+
+/// States of [`ThreadSlot::state`]. A free slot is all zeros.
+pub const SLOT_FREE: u32 = 0;
+/// Somebody claims it or clears it.
+pub const SLOT_BUSY: u32 = 1;
+pub const SLOT_USED: u32 = 2;
+
 /// What one thread recorded.
 #[repr(C)]
 pub struct ThreadSlot {
-    /// Zero until the slot is claimed.
+    pub state: u32,
+    /// With `claimed_at` and the region's process, the thread's identity.
     pub tid: u32,
-    pub reserved: u32,
+    /// The counter when the slot was claimed.
+    pub claimed_at: u64,
     /// Events ever recorded: index `i` lives in `head[i]`, later ones in
     /// `ring[(i - HEAD_EVENTS) % RING_EVENTS]`.
     pub count: u64,
-    pub padding: [u64; 6],
+    /// Ticks that its hooks have cost and that are not in the account yet.
+    pub due: u64,
+    /// Events that were only counted, in `edges`.
+    pub saturated: u64,
+    /// Events of edges that found no room in `edges`.
+    pub edges_full: u64,
+    pub padding: [u64; 2],
+    pub edges: [Edge; EDGES],
     pub head: [Event; HEAD_EVENTS],
     pub ring: [Event; RING_EVENTS],
 }
@@ -154,8 +190,20 @@ pub struct Header {
     pub pid: u32,
     /// Bit n: a handler for signal n was installed.
     pub handled_signals: u32,
+    /// Slots ever claimed.
     pub threads_claimed: u32,
     pub threads_without_slot: u32,
+    /// Ended threads whose slots the process itself took before the agent could
+    /// read them.
+    pub threads_evicted: u32,
+    /// Not zero: the C library does not tell where it keeps thread ids, so
+    /// nothing is recorded.
+    pub threads_unknown: u32,
+    /// Ticks that a hook costs, as measured at activation.
+    pub read_ticks: u32,
+    pub write_ticks: u32,
+    pub point_ticks: u32,
+    pub counted_ticks: u32,
     pub watch_state: u32,
     pub watch_refused_call: u32,
     pub watch_refused_errno: i32,
@@ -168,10 +216,52 @@ pub struct Header {
     /// Arms skipped because another thread was just aiming the same slot.
     pub arms_contended: u64,
     pub arms_over_limit: u64,
+    /// Arms skipped because the program has a seccomp filter.
+    pub arms_sandboxed: u64,
     pub maps_length: u32,
     pub maps_truncated: u32,
     pub last_arm: Arm,
     pub arm_log: [Arm; ARM_LOG],
+}
+
+/// Values of [`Control::off_reason`].
+pub const OFF_NOT_STARTED: u32 = 0;
+/// The hooks had used up their credit.
+pub const OFF_HOOKS: u32 = 1;
+/// Watchpoint hits had used up the credit; written by the agent.
+pub const OFF_HITS: u32 = 2;
+
+/// The one page that both sides write while the process runs. The runtime maps
+/// it over the symbol `__failsketch_enabled`, so that the program tests the
+/// switch by one comparison with memory, and the agent turns it from outside,
+/// without a signal, a helper thread or a system call in the program.
+#[repr(C, align(4096))]
+pub struct Control {
+    /// Not zero: hooks record, and entries of tracked functions lead into their
+    /// clones. Zero until activation.
+    pub enabled: u32,
+    /// Why `enabled` became zero.
+    pub off_reason: u32,
+    /// The counter when it did.
+    pub off_since: u64,
+    /// Counter ticks that tracking may still cost. The agent adds, hooks and
+    /// agent subtract; whoever takes it below zero turns the switch off.
+    pub credit: i64,
+    /// Zero: nobody keeps an account.
+    pub governed: u32,
+    /// How often hooks turned the switch off.
+    pub brakes: u32,
+    /// How many slots the agent has freed.
+    pub freed: u32,
+    /// Not zero: the program has a seccomp filter of its own, and system calls of
+    /// ours might kill it.
+    pub sandboxed: u32,
+    /// Not zero: the program has forbidden itself to read the counter, so
+    /// recording is off for good.
+    pub counter_forbidden: u32,
+    pub padding: u32,
+    /// The counter when `enabled` was first set.
+    pub activated_at: u64,
 }
 
 /// What the crash handler captured.
@@ -192,7 +282,8 @@ pub struct Crash {
     pub stack_length: u32,
     pub maps_length: u32,
     pub maps_truncated: u32,
-    pub padding: u32,
+    /// Not zero: the capture made no system calls.
+    pub sandboxed: u32,
     pub stack: [u8; STACK_BYTES],
     pub maps: [u8; MAPS_BYTES],
 }
@@ -201,6 +292,7 @@ pub struct Crash {
 #[repr(C, align(4096))]
 pub struct Region {
     pub header: Header,
+    pub control: Control,
     pub crash: Crash,
     /// `/proc/self/maps` at activation.
     pub maps: [u8; MAPS_BYTES],

@@ -2,7 +2,7 @@
 //! beyond our prefix, no libraries needed.
 
 use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
-use runtime::layout::{Event, HEAD_EVENTS, REGION_SIZE, RING_EVENTS, ThreadSlot};
+use runtime::layout::{EDGES, Event, HEAD_EVENTS, REGION_SIZE, RING_EVENTS, ThreadSlot};
 
 const HOOKS: [&str; 6] = [
     "__failsketch_access",
@@ -38,6 +38,23 @@ fn the_linkable_object_stands_alone() {
         .filter(|s| s.name().is_ok_and(|name| name.starts_with(".init_array")))
         .count();
     assert_eq!(constructors, 1);
+    // A program's thread-local block is none of ours.
+    assert!(
+        !file
+            .sections()
+            .any(|s| s.name().is_ok_and(|name| name.starts_with(".t")
+                && name != ".text"
+                && !name.starts_with(".text.")))
+    );
+    // What clones test at their entries: on pages of their own, zero in the file.
+    for name in ["__failsketch_enabled", "__failsketch_active"] {
+        let symbol = file.symbol_by_name(name).expect("exported");
+        assert_eq!(symbol.kind(), SymbolKind::Data);
+        assert_eq!((symbol.address() % 4096, symbol.size()), (0, 4));
+        let section = symbol.section_index().expect("defined");
+        let section = file.section_by_index(section).expect("there");
+        assert_eq!(section.kind(), object::SectionKind::UninitializedData);
+    }
 }
 
 #[test]
@@ -61,11 +78,11 @@ fn the_preloadable_object_needs_and_offers_nothing() {
 #[test]
 fn the_layout_is_the_one_that_its_version_names() {
     // A change here must come with a new `layout::VERSION`.
-    assert_eq!(runtime::layout::VERSION, 1);
+    assert_eq!(runtime::layout::VERSION, 2);
     assert_eq!(size_of::<Event>(), 40);
     assert_eq!(
         size_of::<ThreadSlot>(),
-        64 + 40 * (HEAD_EVENTS + RING_EVENTS)
+        64 + 32 * EDGES + 40 * (HEAD_EVENTS + RING_EVENTS)
     );
     assert_eq!(REGION_SIZE % 4096, 0);
     assert!(RING_EVENTS.is_power_of_two());

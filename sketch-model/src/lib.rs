@@ -23,6 +23,7 @@ mod sketch;
 mod slice;
 mod source;
 mod trace;
+mod tracking;
 
 pub use campaign::*;
 pub use failure::*;
@@ -38,3 +39,4 @@ pub use sketch::*;
 pub use slice::*;
 pub use source::*;
 pub use trace::*;
+pub use tracking::*;

@@ -1,8 +1,8 @@
 //! What an agent sends of one run: raw records, exactly as the process left them.
 
 use crate::{
-    AgentId, BuildId, CampaignId, FailureReport, Mapping, PtRecord, RunId, RuntimeAddress, Schema,
-    SiteId, ThreadIndex,
+    AgentId, BuildId, CampaignId, EdgeCount, FailureReport, Mapping, PtRecord, RunId,
+    RuntimeAddress, Schema, SiteId, ThreadIndex, TrackingRecord,
 };
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -143,6 +143,12 @@ pub struct ThreadRecord {
     /// How many events between `head` and `tail` were overwritten.
     pub dropped: u64,
     pub tail: Vec<ProbeEvent>,
+    /// What it passed how often. Passages beyond a limit are here alone.
+    #[serde(default)]
+    pub edges: Vec<EdgeCount>,
+    /// Passages of which `edges` had no room to keep an account.
+    #[serde(default)]
+    pub uncounted: u64,
 }
 
 impl ThreadRecord {
@@ -214,6 +220,9 @@ pub struct RunRecord {
     #[serde(default)]
     pub unrecorded_threads: u32,
     pub watch: WatchRecord,
+    /// When recording was off, and why.
+    #[serde(default)]
+    pub tracking: TrackingRecord,
     pub clock: ClockTie,
     /// The executable mappings, for attributing watchpoint hits.
     pub mappings: Vec<Mapping>,

@@ -104,6 +104,13 @@ pub struct Provenance {
     /// Failure rates of P and of this tracked build: does probing change what we measure?
     pub untracked_failure_rate: Option<f64>,
     pub tracked_failure_rate: Option<f64>,
+    /// The mean share of time in which recording was on, over the tracked runs;
+    /// `None` before there were any. Overhead is to be read beside it.
+    #[serde(default)]
+    pub coverage: Option<f64>,
+    /// Tracked runs in which the governor paused recording.
+    #[serde(default)]
+    pub paused_runs: u64,
 }
 
 /// The failure sketch.

@@ -5,7 +5,7 @@ mod diagnosis_support;
 use diagnosis_support::*;
 use proptest::prelude::*;
 use sketch_model::*;
-use sketch_server::diagnosis::{CodeMap, FunctionCode, decode, observe};
+use sketch_server::diagnosis::{Answer, CodeMap, FunctionCode, decode, observe};
 use std::borrow::Cow;
 
 const BIAS: u64 = 0x5555_0000_0000;
@@ -83,6 +83,7 @@ fn record(threads: Vec<ThreadRecord>, hits: Vec<WatchHit>) -> RunRecord {
             skipped_aims: 0,
             refused: None,
         },
+        tracking: Default::default(),
         clock: ClockTie {
             start_tsc: Tsc(0),
             start_ns: 0,
@@ -107,6 +108,8 @@ fn thread(index: u32, head: Vec<ProbeEvent>) -> ThreadRecord {
         head,
         dropped: 0,
         tail: Vec::new(),
+        edges: Vec::new(),
+        uncounted: 0,
     }
 }
 
@@ -393,6 +396,54 @@ fn hits_within_a_hole_leave_a_hole_on_both_sides() {
     let run = decoded(&record(vec![lossy], vec![hit(100, 400_000, AFTER_STORE)]));
     let holes: Vec<u32> = run.holes.iter().map(|h| h.before).collect();
     assert_eq!(holes, [1, 2]);
+}
+
+#[test]
+fn what_happened_in_a_pause_is_not_known() {
+    let events = |moments: &[u64]| -> Vec<ProbeEvent> {
+        let reads = moments.iter();
+        reads
+            .map(|at| probe(1, ProbeKind::Read, *at, at + 5, 7))
+            .collect()
+    };
+    let threads = vec![thread(0, events(&[10, 20, 90])), thread(1, events(&[15]))];
+    let mut record = record(threads, vec![hit(100, 200_000, AFTER_STORE)]);
+    record.tracking.pauses = vec![Pause {
+        from: Tsc(30),
+        to: Tsc(80),
+        reason: PauseReason::Hooks,
+    }];
+    let run = decoded(&record);
+    let holes: Vec<_> = run.holes.iter().map(|h| (h.thread.0, h.before)).collect();
+    assert_eq!(holes, [(0, 2), (1, 1)]);
+    assert!(run.missing && run.watch.complete.is_empty());
+    let seen = observe(&run, &plan(&[1]), &everything_placed());
+    assert_eq!(seen.answer(&branch(1, 0)), Answer::Unobserved);
+}
+
+#[test]
+fn an_account_of_edges_outlives_lost_events() {
+    let mut lossy = thread(0, vec![probe(1, ProbeKind::Read, 10, 20, 7)]);
+    lossy.dropped = 12;
+    lossy.edges = vec![EdgeCount {
+        site: SiteId(5),
+        successor: Some(1),
+        count: 1_000_000,
+        first: Tsc(30),
+        last: Tsc(40),
+    }];
+    let mut record = record(vec![lossy], vec![]);
+    let answers = |record: &RunRecord| {
+        let seen = observe(&decoded(record), &plan(&[1]), &everything_placed());
+        let of_branches = [0, 1].map(|way| seen.answer(&branch(1, way)));
+        (of_branches, seen.answer(&value(1, ValueShape::Zero)))
+    };
+    let known = [Answer::NotHeld, Answer::Held];
+    assert_eq!(answers(&record), (known, Answer::Unobserved));
+    // Without room for all edges, one that is not there may have been passed.
+    record.threads[0].uncounted = 1;
+    let doubtful = [Answer::Unobserved, Answer::Held];
+    assert_eq!(answers(&record).0, doubtful);
 }
 
 #[test]

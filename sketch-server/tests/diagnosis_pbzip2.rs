@@ -89,6 +89,8 @@ fn provenance(sigma: u32, failing: u64, successful: u64) -> Provenance {
         drawn_run: None,
         untracked_failure_rate: None,
         tracked_failure_rate: None,
+        coverage: None,
+        paused_runs: 0,
     }
 }
 

@@ -39,6 +39,7 @@ fn run(id: &str, variant: Option<VariantRef>, failed: bool) -> RunRecord {
         unrecorded_threads: 0,
         threads: Vec::new(),
         watch: WatchRecord::default(),
+        tracking: Default::default(),
         clock: ClockTie::default(),
         mappings: Vec::new(),
         pt: None,
@@ -101,6 +102,8 @@ fn sketch(campaign: u64, version: u32) -> FailureSketch {
             drawn_run: None,
             untracked_failure_rate: Some(1.0 / 3.0),
             tracked_failure_rate: None,
+            coverage: None,
+            paused_runs: 0,
         },
         gaps: Vec::new(),
     }

@@ -67,6 +67,17 @@ pub fn provenance(sketch: &FailureSketch) -> Vec<(&'static str, String)> {
         ),
         ("Build", sketch.build.to_string()),
     ];
+    if let Some(coverage) = p.coverage.filter(|_| p.paused_runs > 0) {
+        facts.push((
+            "Coverage",
+            format!(
+                "recording was on for {} of the time; the governor paused it in {} to bound its \
+                 cost",
+                rate(Some(coverage)),
+                counted(p.paused_runs, "run")
+            ),
+        ));
+    }
     let idle = facts::idle_threads(sketch);
     if !idle.is_empty() {
         let names: Vec<String> = idle

@@ -43,7 +43,7 @@ impl fmt::Display for Finding {
 pub fn examine(config: &Config) -> Vec<Finding> {
     let mut findings = vec![
         shared_memory(),
-        watchpoints("watchpoints", probe::try_watchpoint()),
+        with_cost(watchpoints("watchpoints", probe::try_watchpoint())),
         watchpoints("watchpoints in a child", in_a_child(false)),
         watchpoints("watchpoints with SIGTRAP blocked", in_a_child(true)),
         perf_level(),
@@ -108,6 +108,15 @@ fn watchpoints(what: &'static str, probe: WatchpointProbe) -> Finding {
         what,
         detail,
     }
+}
+
+/// What a hit costs is what the governor will charge for it.
+fn with_cost(mut finding: Finding) -> Finding {
+    if finding.health == Health::Ok {
+        let microseconds = probe::hit_cost_ns() as f64 / 1000.0;
+        finding.detail += &format!("; a hit costs {microseconds:.1} µs");
+    }
+    finding
 }
 
 /// The same probe in a forked child: some sandboxes treat children differently.

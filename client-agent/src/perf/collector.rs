@@ -1,4 +1,5 @@
-//! The thread that receives a program's watchpoints and empties their rings.
+//! The thread that receives a program's watchpoints, empties their rings, and
+//! lets the steward look after the process in between.
 //!
 //! The runtime sends the descriptors of each processor over a socket and waits,
 //! for a fraction of a second, until the rings are mapped. One ring serves all
@@ -7,7 +8,10 @@
 //! it did up to its last instruction is found in the final round.
 
 use super::{ring, sys};
-use crate::process::descriptors;
+use crate::{
+    governor::steward::{Report, Steward},
+    process::descriptors,
+};
 use runtime::layout::{LAST_MESSAGE, REPLY_READY, REPLY_REFUSED};
 use sketch_model::{RuntimeAddress, WatchHit};
 use std::{
@@ -40,6 +44,7 @@ struct Processor {
 /// What the watchpoints of one run delivered.
 #[derive(Debug, Default)]
 pub struct Collected {
+    pub report: Report,
     pub hits: Vec<WatchHit>,
     pub counted: u64,
     pub refused: Option<String>,
@@ -54,25 +59,26 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Starts listening on the agent's end of the socket.
-    pub fn start(socket: UnixStream) -> io::Result<Collector> {
+    /// Starts looking after a process, and listening on the agent's end of the
+    /// socket if there are to be watchpoints.
+    pub fn start(socket: Option<UnixStream>, steward: Steward) -> io::Result<Collector> {
         let (stopped, stop) = io::pipe()?;
         let thread = thread::Builder::new()
             .name("watchpoints".into())
             .spawn(move || {
-                let mut rings = Rings::default();
+                let mut rings = Rings::new(steward);
                 rings.serve(socket, &stopped);
                 rings
             })?;
         Ok(Collector { thread, stop })
     }
 
-    /// Call when the program is dead. `pid` is the process that recorded: hits
-    /// of others (children on kernels that cannot exclude them) are dropped.
-    pub fn finish(self, pid: Option<i32>) -> Collected {
+    /// Call when the program is dead. Hits of other processes (children on
+    /// kernels that cannot exclude them) are dropped.
+    pub fn finish(self) -> Collected {
         drop(self.stop);
         match self.thread.join() {
-            Ok(rings) => rings.collect(pid),
+            Ok(rings) => rings.collect(),
             Err(_) => Collected {
                 refused: Some("the agent's watchpoint reader failed".into()),
                 ..Collected::default()
@@ -81,17 +87,29 @@ impl Collector {
     }
 }
 
-#[derive(Default)]
 struct Rings {
+    steward: Steward,
     processors: Vec<Processor>,
     bytes: Vec<u8>,
+    /// Bytes that came since the steward last looked.
+    new_bytes: usize,
     refused: Option<String>,
     full: bool,
 }
 
 impl Rings {
-    fn serve(&mut self, socket: UnixStream, stopped: &PipeReader) {
-        let mut socket = Some(socket);
+    fn new(steward: Steward) -> Rings {
+        Rings {
+            steward,
+            processors: Vec::new(),
+            bytes: Vec::new(),
+            new_bytes: 0,
+            refused: None,
+            full: false,
+        }
+    }
+
+    fn serve(&mut self, mut socket: Option<UnixStream>, stopped: &PipeReader) {
         loop {
             let mut waiting = vec![
                 descriptors::readable(stopped.as_raw_fd()),
@@ -101,11 +119,10 @@ impl Rings {
                 let event = p.events.first().filter(|_| !p.hung_up);
                 descriptors::readable(event.map_or(-1, |e| e.as_raw_fd()))
             }));
-            let patience = if self.processors.iter().any(|p| p.hung_up) {
-                ROUND_MS
-            } else {
-                -1
-            };
+            let mut patience = self.steward.patience_ms();
+            if self.processors.iter().any(|p| p.hung_up) {
+                patience = patience.min(ROUND_MS);
+            }
             if descriptors::poll(&mut waiting, patience).is_err() {
                 return;
             }
@@ -123,6 +140,25 @@ impl Rings {
                 self.drain();
                 return;
             }
+            let hits = self.new_hits();
+            if let Some(on) = self.steward.look(hits) {
+                self.turn(on);
+            }
+        }
+    }
+
+    /// Hits by the bytes they take: every sample has the same size.
+    fn new_hits(&mut self) -> u64 {
+        let hits = self.new_bytes / ring::SAMPLE_BYTES;
+        self.new_bytes %= ring::SAMPLE_BYTES;
+        hits as u64
+    }
+
+    /// An event that cannot be turned goes on or stays off; what it costs is on
+    /// the account all the same.
+    fn turn(&self, on: bool) {
+        for event in self.processors.iter().flat_map(|p| &p.events) {
+            let _ = sys::turn(event.as_fd(), on);
         }
     }
 
@@ -160,6 +196,7 @@ impl Rings {
         for processor in &self.processors {
             let before = self.bytes.len();
             processor.ring.drain(&mut self.bytes);
+            self.new_bytes += self.bytes.len() - before;
             if self.bytes.len() > KEPT_BYTES {
                 self.bytes.truncate(before);
                 self.full = true;
@@ -167,9 +204,12 @@ impl Rings {
         }
     }
 
-    fn collect(self, pid: Option<i32>) -> Collected {
+    fn collect(mut self) -> Collected {
+        let pid = self.steward.pid();
+        let last_hits = self.new_hits();
         let mut collected = Collected {
             refused: self.refused,
+            report: self.steward.finish(last_hits),
             ..Collected::default()
         };
         let mut slots = BTreeMap::new();

@@ -8,6 +8,7 @@ use std::{
     os::fd::AsFd,
     path::Path,
     sync::atomic::{AtomicU64, Ordering},
+    time::Instant,
 };
 
 /// What came of an attempt to watch a word.
@@ -49,6 +50,35 @@ pub fn try_watchpoint() -> WatchpointProbe {
         Ok(counted) => WatchpointProbe::Silent { counted, expected },
         Err(reason) => refused("read of the event's counter", reason),
     }
+}
+
+/// Nanoseconds that one hit costs here, as the governor charges it: measured on
+/// a watchpoint of our own that samples as a program's do.
+pub fn hit_cost_ns() -> u64 {
+    const USUAL_NS: u64 = 15_000;
+    const HITS: u32 = 16;
+    const BATCHES: u32 = 3;
+    const RING_PAGES: usize = 16;
+    #[repr(align(8))]
+    struct Word(AtomicU64);
+    let watched = Word(AtomicU64::new(0));
+    let Ok(event) = sys::open_own_sampling_watchpoint(&raw const watched as u64) else {
+        return USUAL_NS;
+    };
+    let ring = sys::Ring::map(event.as_fd(), RING_PAGES);
+    let mut least = None;
+    for _ in 0..BATCHES {
+        let began = Instant::now();
+        for value in 0..HITS {
+            watched.0.store(value.into(), Ordering::Relaxed);
+        }
+        let each = (began.elapsed() / HITS).as_nanos() as u64;
+        least = Some(least.unwrap_or(each).min(each));
+        if let Ok(ring) = &ring {
+            ring.drain(&mut Vec::new());
+        }
+    }
+    least.unwrap_or(USUAL_NS).max(500)
 }
 
 /// The processor's trace unit, as the kernel exposes it.

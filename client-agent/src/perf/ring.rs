@@ -9,6 +9,10 @@ const PERF_RECORD_THROTTLE: u32 = 5;
 const PERF_RECORD_SAMPLE: u32 = 9;
 const PERF_RECORD_LOST_SAMPLES: u32 = 13;
 const REGISTERS: usize = 17;
+/// A whole sample: header, seven words before the registers, the registers with
+/// their kind, the stack with its two lengths.
+pub const SAMPLE_BYTES: usize =
+    8 + 6 * 8 + 8 + REGISTERS * 8 + 8 + runtime::layout::WATCH_STACK_BYTES as usize + 8;
 
 /// One hit, as the kernel sampled it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -106,6 +106,19 @@ pub fn redirect(event: BorrowedFd<'_>, to: BorrowedFd<'_>) -> io::Result<()> {
     Ok(())
 }
 
+/// Turns an event on or off, inherited copies included.
+pub fn turn(event: BorrowedFd<'_>, on: bool) -> io::Result<()> {
+    // SAFETY: takes no pointers.
+    check(unsafe {
+        if on {
+            perf::ioctls::ENABLE(event.as_raw_fd(), 0)
+        } else {
+            perf::ioctls::DISABLE(event.as_raw_fd(), 0)
+        }
+    })?;
+    Ok(())
+}
+
 /// How often an event happened, inherited copies included.
 pub fn read_count(event: BorrowedFd<'_>) -> io::Result<u64> {
     let mut count = [0u8; 8];
@@ -135,6 +148,26 @@ fn breakpoint_attr(address: u64) -> perf::bindings::perf_event_attr {
 /// A watchpoint of this very thread on eight bytes at `address`.
 pub fn open_own_watchpoint(address: u64) -> io::Result<OwnedFd> {
     let mut attr = breakpoint_attr(address);
+    // SAFETY: the attribute is whole and states its size.
+    let fd = check(unsafe {
+        perf::perf_event_open(
+            &mut attr,
+            0,
+            -1,
+            -1,
+            perf::bindings::PERF_FLAG_FD_CLOEXEC.into(),
+        )
+    })?;
+    // SAFETY: a fresh descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// As [`open_own_watchpoint`], with the samples that a program's watchpoints make.
+pub fn open_own_sampling_watchpoint(address: u64) -> io::Result<OwnedFd> {
+    let mut attr = breakpoint_attr(address);
+    attr.sample_type = runtime::layout::WATCH_SAMPLE_TYPE;
+    attr.sample_regs_user = runtime::layout::WATCH_REGISTERS;
+    attr.sample_stack_user = runtime::layout::WATCH_STACK_BYTES;
     // SAFETY: the attribute is whole and states its size.
     let fd = check(unsafe {
         perf::perf_event_open(

@@ -114,6 +114,51 @@ pub fn send_signal(pid: i32, signal: i32) {
     unsafe { libc::kill(pid, signal) };
 }
 
+/// Processor time that a process has used, its threads' and not its children's.
+pub fn cpu_ns(pid: i32) -> io::Result<u64> {
+    let mut clock = 0;
+    // SAFETY: fills one clock id.
+    let refused = unsafe { libc::clock_getcpuclockid(pid, &raw mut clock) };
+    if refused != 0 {
+        return Err(io::Error::from_raw_os_error(refused));
+    }
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: fills a whole timespec.
+    check(unsafe { libc::clock_gettime(clock, &raw mut time) }.into())?;
+    Ok(u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000
+        + u64::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// Whether a process still has this thread.
+pub fn thread_lives(pid: i32, tid: i32) -> bool {
+    // SAFETY: signal 0 is not sent; takes no pointers.
+    let found = unsafe { libc::syscall(libc::SYS_tgkill, pid, tid, 0) };
+    found == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
+}
+
+/// Whether a process has seccomp filters beyond those that we have ourselves and
+/// that it inherited.
+pub fn has_seccomp_filter(pid: i32) -> bool {
+    let filters = |path: &str| -> (u64, u64) {
+        let status = std::fs::read_to_string(path).unwrap_or_default();
+        let field = |name: &str| {
+            let line = status.lines().find_map(|line| line.strip_prefix(name));
+            line.and_then(|value| value.trim().parse().ok())
+                .unwrap_or(0)
+        };
+        // Since Linux 5.9 the filters are counted.
+        (field("Seccomp_filters:"), field("Seccomp:"))
+    };
+    let (own, process) = (
+        filters("/proc/self/status"),
+        filters(&format!("/proc/{pid}/status")),
+    );
+    process.0 > own.0 || process.1 > own.1
+}
+
 /// The processors that the machine may ever have online.
 pub fn processors() -> u32 {
     // SAFETY: takes no pointers.

@@ -21,6 +21,8 @@ pub struct CrashCapture {
     pub stack: Vec<u8>,
     pub maps: String,
     pub maps_truncated: bool,
+    /// It was captured without system calls.
+    pub sandboxed: bool,
 }
 
 impl CrashCapture {
@@ -75,6 +77,7 @@ impl CrashCapture {
             stack: stack.to_vec(),
             maps: String::from_utf8_lossy(maps).into_owned(),
             maps_truncated: words.u32(base + offset_of!(Crash, maps_truncated)) != 0,
+            sandboxed: words.u32(base + offset_of!(Crash, sandboxed)) != 0,
         })
     }
 }

@@ -1,13 +1,16 @@
 //! Bytes of a region → what the process recorded. Pure, and total: a process
 //! that has gone wild may have written anything here.
 
-use super::{crash::CrashCapture, words::Words};
-use runtime::layout::{
-    CALL_AGENT, CALL_MMAP, CALL_PERF_EVENT_OPEN, CALL_REPLY, CALL_SENDMSG, Event, HEAD_EVENTS,
-    Header, KIND_BRANCH, KIND_CALL, KIND_READ, KIND_SYNC_BEGIN, KIND_SYNC_END, KIND_WRITE,
-    MAPS_BYTES, RING_EVENTS, Region, THREAD_SLOTS, ThreadSlot, WATCH_READY, WATCH_REFUSED,
+use super::{
+    crash::CrashCapture,
+    threads::{self, EndedThreads, ThreadRemains},
+    words::Words,
 };
-use sketch_model::{ProbeEvent, ProbeKind, RuntimeAddress, SiteId, ThreadIndex, ThreadRecord, Tsc};
+use runtime::layout::{
+    CALL_AGENT, CALL_MMAP, CALL_PERF_EVENT_OPEN, CALL_REPLY, CALL_SENDMSG, Control, Header,
+    MAPS_BYTES, Region, THREAD_SLOTS, ThreadSlot, WATCH_READY, WATCH_REFUSED,
+};
+use sketch_model::{ThreadIndex, ThreadRecord};
 use std::mem::{offset_of, size_of};
 
 /// Whether the runtime has watchpoints.
@@ -28,6 +31,7 @@ pub struct WatchStatus {
     pub arm_errors: u64,
     pub arms_contended: u64,
     pub arms_over_limit: u64,
+    pub arms_sandboxed: u64,
 }
 
 /// What a process left in its region.
@@ -37,6 +41,8 @@ pub struct Remains {
     pub pid: Option<i32>,
     pub threads: Vec<ThreadRecord>,
     pub crash: Option<CrashCapture>,
+    /// Bit n: the runtime had a handler for signal n.
+    pub handled_signals: u32,
     /// `/proc/self/maps` at activation.
     pub maps: String,
     pub watch: WatchStatus,
@@ -47,21 +53,54 @@ pub struct Remains {
 }
 
 impl Remains {
-    pub fn read(region: &[u8]) -> Remains {
+    /// `ended` are the threads that ended before the process did.
+    pub fn read(region: &[u8], ended: EndedThreads) -> Remains {
         let words = Words(region);
         let header = offset_of!(Region, header);
         let u32_of = |field: usize| words.u32(header + field);
         let mut gaps = Vec::new();
 
-        let claimed = (u32_of(offset_of!(Header, threads_claimed)) as usize).min(THREAD_SLOTS);
-        let threads = (0..claimed)
-            .filter_map(|slot| read_thread(words, slot, &mut gaps))
-            .collect();
+        let forgotten = ended.forgotten;
+        let slots = (0..THREAD_SLOTS).filter_map(|number| {
+            let at = offset_of!(Region, threads) + number * size_of::<ThreadSlot>();
+            threads::read_slot(region.get(at..at + size_of::<ThreadSlot>())?)
+        });
+        let threads = number(ended.into_threads().chain(slots).collect(), &mut gaps);
         let without = u32_of(offset_of!(Header, threads_without_slot));
-        if without > 0 {
-            gaps.push(format!(
-                "{without} threads were not recorded: there is room for {THREAD_SLOTS}"
-            ));
+        let evicted = u32_of(offset_of!(Header, threads_evicted));
+        for (count, what) in [
+            (
+                without,
+                format!("threads were not recorded: there is room for {THREAD_SLOTS} at a time"),
+            ),
+            (
+                evicted,
+                "threads came and went faster than their records could be read".into(),
+            ),
+            (
+                forgotten,
+                "ended threads' records were not kept: only the first and the last are".into(),
+            ),
+        ] {
+            if count > 0 {
+                gaps.push(format!("{count} {what}"));
+            }
+        }
+        let control = offset_of!(Region, control);
+        let forbidden = words.u32(control + offset_of!(Control, counter_forbidden)) != 0;
+        if forbidden {
+            gaps.push(
+                "recording ended early: the program has forbidden itself to read the time-stamp \
+                 counter"
+                    .into(),
+            );
+        }
+        let unknown = u32_of(offset_of!(Header, threads_unknown)) != 0;
+        if unknown {
+            gaps.push(
+                "nothing was recorded: this C library does not tell where it keeps thread ids"
+                    .into(),
+            );
         }
         if u32_of(offset_of!(Header, maps_truncated)) != 0 {
             gaps.push(format!(
@@ -72,6 +111,13 @@ impl Remains {
         if let Some(crash) = &crash {
             if !crash.complete {
                 gaps.push("the process died before its crash was fully captured".into());
+            }
+            if crash.sandboxed {
+                gaps.push(
+                    "the program has a seccomp filter: its crash was captured without system \
+                     calls, with the mappings of its start"
+                        .into(),
+                );
             }
             if crash.maps_truncated {
                 gaps.push(format!(
@@ -89,82 +135,35 @@ impl Remains {
             pid: (pid != 0).then_some(pid as i32),
             threads,
             crash,
+            handled_signals: u32_of(offset_of!(Header, handled_signals)),
             maps: String::from_utf8_lossy(maps).into_owned(),
             watch: read_watch(words, &mut gaps),
-            unrecorded_threads: without,
+            unrecorded_threads: without
+                .saturating_add(evicted)
+                .saturating_add(forgotten)
+                .saturating_add(unknown.into())
+                .saturating_add(forbidden.into()),
             gaps,
         }
     }
 }
 
-/// A slot's events; `None` if no thread owns it (a thread that a signal
-/// interrupted while claiming may leave one unused).
-fn read_thread(words: Words<'_>, slot: usize, gaps: &mut Vec<String>) -> Option<ThreadRecord> {
-    let base = offset_of!(Region, threads) + slot * size_of::<ThreadSlot>();
-    let tid = words.i32(base + offset_of!(ThreadSlot, tid));
-    let count = words.u64(base + offset_of!(ThreadSlot, count));
-    if tid == 0 && count == 0 {
-        return None;
-    }
-    let after_head = count.saturating_sub(HEAD_EVENTS as u64);
-    let tail_length = after_head.min(RING_EVENTS as u64);
-    let mut unfinished = 0;
-    let mut take = |at: usize, lap: u64| {
-        let event = read_event(words, at, lap);
-        unfinished += u64::from(event.is_none());
-        event
-    };
-    let head = (0..count.min(HEAD_EVENTS as u64))
-        .filter_map(|index| {
-            let at = base + offset_of!(ThreadSlot, head) + index as usize * size_of::<Event>();
-            take(at, 0)
-        })
-        .collect();
-    let tail = (after_head - tail_length..after_head)
-        .filter_map(|index| {
-            let place = (index % RING_EVENTS as u64) as usize;
-            let at = base + offset_of!(ThreadSlot, ring) + place * size_of::<Event>();
-            take(at, index / RING_EVENTS as u64)
-        })
-        .collect();
-    if unfinished > 0 {
-        gaps.push(format!(
-            "thread {tid} was still writing {unfinished} of its events when the process ended"
-        ));
-    }
-    Some(ThreadRecord {
-        index: ThreadIndex(slot as u32),
-        tid,
-        head,
-        // Whoever reads the record must know that these are missing, too.
-        dropped: after_head - tail_length + unfinished,
-        tail,
-    })
-}
-
-/// An event, unless it was never finished or belongs to another lap of the ring.
-fn read_event(words: Words<'_>, at: usize, lap: u64) -> Option<ProbeEvent> {
-    let kind = words.u16(at + offset_of!(Event, kind));
-    if kind >> 8 != (lap & 0xff) as u16 {
-        return None;
-    }
-    Some(ProbeEvent {
-        site: SiteId(words.u32(at + offset_of!(Event, site))),
-        kind: match kind & 0xff {
-            KIND_READ => ProbeKind::Read,
-            KIND_WRITE => ProbeKind::Write,
-            KIND_BRANCH => ProbeKind::Branch,
-            KIND_CALL => ProbeKind::Call,
-            KIND_SYNC_BEGIN => ProbeKind::SyncBegin,
-            KIND_SYNC_END => ProbeKind::SyncEnd,
-            _ => return None,
-        },
-        size: words.u16(at + offset_of!(Event, size)),
-        before: Tsc(words.u64(at + offset_of!(Event, before))),
-        after: Tsc(words.u64(at + offset_of!(Event, after))),
-        address: RuntimeAddress(words.u64(at + offset_of!(Event, address))),
-        value: words.u64(at + offset_of!(Event, value)),
-    })
+/// Numbers the threads in the order in which they began to record.
+fn number(mut threads: Vec<ThreadRemains>, gaps: &mut Vec<String>) -> Vec<ThreadRecord> {
+    threads.sort_by_key(|thread| thread.claimed_at);
+    let numbered = threads.into_iter().enumerate().map(|(at, thread)| {
+        if thread.unfinished > 0 {
+            gaps.push(format!(
+                "thread {} was still writing {} of its events when the process ended",
+                thread.record.tid, thread.unfinished
+            ));
+        }
+        ThreadRecord {
+            index: ThreadIndex(at as u32),
+            ..thread.record
+        }
+    });
+    numbered.collect()
 }
 
 fn read_watch(words: Words<'_>, gaps: &mut Vec<String>) -> WatchStatus {
@@ -199,6 +198,7 @@ fn read_watch(words: Words<'_>, gaps: &mut Vec<String>) -> WatchStatus {
         arm_errors: u64_of(offset_of!(Header, arm_errors)),
         arms_contended: u64_of(offset_of!(Header, arms_contended)),
         arms_over_limit: u64_of(offset_of!(Header, arms_over_limit)),
+        arms_sandboxed: u64_of(offset_of!(Header, arms_sandboxed)),
     };
     for (count, what) in [
         (
@@ -213,6 +213,10 @@ fn read_watch(words: Words<'_>, gaps: &mut Vec<String>) -> WatchStatus {
             status.arms_over_limit,
             "re-aims of a watchpoint were skipped because the run had used up its limit",
         ),
+        (
+            status.arms_sandboxed,
+            "re-aims of a watchpoint were skipped because the program has a seccomp filter",
+        ),
     ] {
         if count > 0 {
             gaps.push(format!("{count} {what}"));
@@ -225,7 +229,7 @@ fn read_watch(words: Words<'_>, gaps: &mut Vec<String>) -> WatchStatus {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use runtime::layout::REGION_SIZE;
+    use runtime::layout::{Event, HEAD_EVENTS, KIND_CALL, REGION_SIZE, RING_EVENTS};
 
     fn put(region: &mut [u8], at: usize, bytes: &[u8]) {
         region[at..at + bytes.len()].copy_from_slice(bytes);
@@ -234,9 +238,12 @@ mod tests {
     /// A region in which thread 0 recorded `count` events, numbered by `value`.
     fn region_with(count: u64) -> Vec<u8> {
         let mut region = vec![0; REGION_SIZE];
-        put(&mut region, offset_of!(Header, threads_claimed), &[1]);
         let base = offset_of!(Region, threads);
-        put(&mut region, base, &77u32.to_le_bytes());
+        put(
+            &mut region,
+            base + offset_of!(ThreadSlot, tid),
+            &77u32.to_le_bytes(),
+        );
         put(
             &mut region,
             base + offset_of!(ThreadSlot, count),
@@ -274,7 +281,7 @@ mod tests {
     #[test]
     fn first_and_last_events_are_kept_and_the_rest_counted() {
         let count = (HEAD_EVENTS + 2 * RING_EVENTS + 7) as u64;
-        let remains = Remains::read(&region_with(count));
+        let remains = Remains::read(&region_with(count), EndedThreads::default());
         let [thread] = remains.threads.as_slice() else {
             panic!("one thread recorded: {:?}", remains.threads.len());
         };
@@ -301,7 +308,7 @@ mod tests {
             offset_of!(Region, threads) + offset_of!(ThreadSlot, count),
             &(count + 1).to_le_bytes(),
         );
-        let remains = Remains::read(&region);
+        let remains = Remains::read(&region, EndedThreads::default());
         assert_eq!(remains.threads[0].tail.len(), RING_EVENTS - 1);
         // The one that it would have overwritten, and the one that was not written.
         assert_eq!(remains.threads[0].dropped, 2);
@@ -314,12 +321,12 @@ mod tests {
     proptest! {
         #[test]
         fn any_bytes_are_read_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..9000)) {
-            Remains::read(&bytes);
+            Remains::read(&bytes, EndedThreads::default());
             // The same bytes over the places that hold counts and lengths.
             let mut region = vec![0xff; REGION_SIZE];
             let length = bytes.len().min(region.len());
             region[..length].copy_from_slice(&bytes[..length]);
-            Remains::read(&region);
+            Remains::read(&region, EndedThreads::default());
         }
     }
 }

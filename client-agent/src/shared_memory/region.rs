@@ -1,5 +1,6 @@
 //! The region's file: a sealed memfd whose pages all exist.
 
+use super::live::LiveRegion;
 use crate::{
     error::AgentError,
     process::sys::{self, MemoryUse},
@@ -87,6 +88,11 @@ impl RegionFile {
 
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
+    }
+
+    /// A view of it while the process runs.
+    pub fn live(&self) -> Result<LiveRegion, AgentError> {
+        LiveRegion::map(self.file.as_fd()).map_err(|e| AgentError::call("mmap", e))
     }
 
     /// The region's bytes as they are now.

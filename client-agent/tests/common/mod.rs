@@ -62,11 +62,16 @@ impl Workshop {
 
     /// The untouched build of tracked.c and its tracked build.
     pub fn compile_pair(&self, flags: &[&str]) -> (PathBuf, PathBuf) {
+        self.compile_pair_of("tracked", flags)
+    }
+
+    /// A program's untouched build, where hooks do nothing, and its tracked build.
+    pub fn compile_pair_of(&self, source: &str, flags: &[&str]) -> (PathBuf, PathBuf) {
         let runtime = self.path(runtime::LINKABLE_FILE_NAME);
         fs::write(&runtime, runtime::LINKABLE).expect("the runtime is written");
         let runtime = runtime.to_str().expect("paths are text");
-        let base = self.compile("tracked", "program", &[flags, &["-DSTUBS"]].concat());
-        let tracked = self.compile("tracked", "tracked", &[flags, &[runtime]].concat());
+        let base = self.compile(source, "program", &[flags, &["-DSTUBS"]].concat());
+        let tracked = self.compile(source, "tracked", &[flags, &[runtime]].concat());
         (base, tracked)
     }
 
@@ -97,6 +102,16 @@ impl Workshop {
     /// Runs the tracked build under the agent, through a server that assigns it.
     pub fn record_tracked(
         &self,
+        pair: &(PathBuf, PathBuf),
+        arguments: &[&str],
+    ) -> (Output, RunRecord) {
+        self.record_tracked_with(&[], pair, arguments)
+    }
+
+    /// As [`Workshop::record_tracked`], with more options for the agent.
+    pub fn record_tracked_with(
+        &self,
+        options: &[&str],
         (base, tracked): &(PathBuf, PathBuf),
         arguments: &[&str],
     ) -> (Output, RunRecord) {
@@ -104,6 +119,7 @@ impl Workshop {
         let output = self
             .agent()
             .args(["--server", &server.url, "--key", &server.key()])
+            .args(options)
             .arg("--")
             .arg(base)
             .args(arguments)

@@ -4,10 +4,14 @@
 #ifdef STUBS
 #define HOOK static inline
 #define BODY {}
+static volatile uint32_t __failsketch_enabled, __failsketch_active;
 #else
 #define HOOK extern
 #define BODY ;
+extern volatile uint32_t __failsketch_enabled, __failsketch_active;
 #endif
+// What the entry of a tracked function asks.
+#define CLONE_IS_TO_RUN (__failsketch_enabled && __failsketch_active)
 HOOK void __failsketch_access(uint32_t site, uint32_t write_and_size, uint64_t address,
                               uint64_t value, uint64_t before, uint64_t after) BODY
 HOOK void __failsketch_branch(uint32_t site, uint32_t successor) BODY

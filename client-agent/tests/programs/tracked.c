@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 static void record(long count) {
@@ -24,6 +25,22 @@ static void threads(int n, char **counts) {
         pthread_create(&thread, 0, recording_thread, (void *)atol(counts[i]));
         pthread_join(thread, 0);
     }
+}
+
+static pthread_barrier_t together;
+static void *waiting_thread(void *unused) {
+    record(1);
+    pthread_barrier_wait(&together);
+    return 0;
+}
+static void threads_at_once(int n) {
+    pthread_t thread[n];
+    pthread_barrier_init(&together, 0, n);
+    pthread_attr_t small;
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, 65536);
+    for (int i = 0; i < n; i++) pthread_create(&thread[i], &small, waiting_thread, 0);
+    for (int i = 0; i < n; i++) pthread_join(thread[i], 0);
 }
 
 static volatile long first __attribute__((aligned(8)));
@@ -45,6 +62,23 @@ static void *storing_thread(void *unused) {
     return 0;
 }
 
+// A function of which a clone exists.
+static volatile unsigned long done;
+__attribute__((noinline)) static void worked_on(long i) {
+    if (CLONE_IS_TO_RUN) {
+        unsigned long before = __builtin_ia32_rdtsc();
+        done += i;
+        __failsketch_access(3, 1u << 31 | 8, (uint64_t)&done, i, before, __builtin_ia32_rdtsc());
+    } else {
+        done += i;
+    }
+}
+static double cpu_seconds(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return t.tv_sec + t.tv_nsec / 1e9;
+}
+
 #ifndef STUBS
 extern void __failsketch_constructor(int argc, char **argv, char **envp);
 #endif
@@ -61,10 +95,20 @@ int main(int argc, char **argv) {
         __failsketch_sync_end(6, 0x4000, 16, 77);
     }
     if (!strcmp(what, "threads")) threads(argc - 2, argv + 2);
-    if (!strcmp(what, "many-threads")) {
-        char *ones[70];
-        for (int i = 0; i < 70; i++) ones[i] = "1";
-        threads(70, ones);
+    if (!strcmp(what, "at-once")) threads_at_once(atoi(argv[2]));
+    if (!strcmp(what, "storm")) {
+        // Many threads, one after the other.
+        for (long i = atol(argv[2]); i > 0; i--) {
+            pthread_t thread;
+            pthread_create(&thread, 0, recording_thread, (void *)2);
+            pthread_join(thread, 0);
+        }
+    }
+    if (!strcmp(what, "edges")) {
+        // A short prologue, then a hot loop, then the end.
+        __failsketch_branch(10, 1);
+        for (int i = 0; i < 100000; i++) __failsketch_branch(11, i == 99999);
+        __failsketch_call(12);
     }
     if (!strcmp(what, "fork")) {
         record(3);
@@ -94,6 +138,22 @@ int main(int argc, char **argv) {
         store(&first, 5);
         __failsketch_call(9);
         *(volatile int *)16 = 1;
+    }
+    if (!strcmp(what, "hot-loop"))
+        while (cpu_seconds() < atof(argv[2]))
+            for (int i = 0; i < 100000; i++) worked_on(i);
+    if (!strcmp(what, "hammer-for")) {
+        __failsketch_arm(0, (uint64_t)&first, 8);
+        while (cpu_seconds() < atof(argv[2]))
+            for (int i = 0; i < 100; i++) store(&first, i);
+    }
+    if (!strcmp(what, "fork-enabled")) {
+        // Exit status: what a forked child finds at the entry of a function.
+        if (!CLONE_IS_TO_RUN) return 70;
+        int status = 0;
+        if (fork() == 0) _exit(CLONE_IS_TO_RUN ? 71 : 0);
+        wait(&status);
+        return WEXITSTATUS(status);
     }
     if (!strcmp(what, "hammer")) {
         __failsketch_arm(0, (uint64_t)&first, 8);

@@ -7,7 +7,7 @@
 
 use serde::{Deserialize, Serialize};
 use sketch_model::{
-    ExecutionTrace, LocationName, RunRecord, Source, StatementId, ThreadIndex, TrackingPlan,
+    ExecutionTrace, LocationName, RunRecord, SiteId, Source, StatementId, ThreadIndex, TrackingPlan,
 };
 use std::collections::BTreeSet;
 
@@ -38,6 +38,14 @@ pub struct WatchCoverage {
     pub complete: BTreeSet<LocationName>,
 }
 
+/// Which ways branches went, whatever became of the events that tell it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Passed {
+    pub ways: BTreeSet<(SiteId, u32)>,
+    /// A way that is not among them was not taken.
+    pub complete: bool,
+}
+
 /// One run, ready to be observed and drawn.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DecodedRun {
@@ -50,9 +58,12 @@ pub struct DecodedRun {
     /// The thread that failed.
     pub failing_thread: Option<ThreadIndex>,
     pub holes: Vec<Hole>,
-    /// Whole threads, or events that no site explains, are missing.
+    /// Whole threads, events that no site explains, or what happened while
+    /// recording was paused, are missing.
     #[serde(default)]
     pub missing: bool,
+    #[serde(default)]
+    pub passed: Passed,
     pub watch: WatchCoverage,
 }
 

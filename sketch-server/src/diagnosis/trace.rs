@@ -14,13 +14,14 @@
 //! Deliberately absent: order across threads. That is [`super::order`]'s.
 
 use super::attribution::{Attributor, CodeMap};
-use super::decoded_run::{DecodedRun, Hole, RunThread, WatchCoverage, weight_of};
+use super::decoded_run::{DecodedRun, Hole, Passed, RunThread, WatchCoverage, weight_of};
 use super::executed::add_implied;
 use super::hits::{self, PlacedHits};
 use super::withheld;
 use sketch_model::{
-    EventKind, ExecutionTrace, Interval, LocationName, ObservedValue, Outcome, PointKind,
-    ProbeEvent, ProbeKind, RunRecord, Source, ThreadIndex, ThreadRecord, TraceEvent, TrackingPlan,
+    EventKind, ExecutionTrace, Interval, LocationName, ObservedValue, Outcome, Pause, PointKind,
+    ProbeEvent, ProbeKind, RunRecord, SiteId, Source, ThreadIndex, ThreadRecord, TraceEvent,
+    TrackingPlan,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,8 +29,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct Timeline {
     pub thread: RunThread,
     pub events: Vec<TraceEvent>,
-    /// Events were lost before the event with this number.
-    pub hole: Option<usize>,
+    /// Events were lost before the probe events with these numbers.
+    pub holes: BTreeSet<usize>,
 }
 
 /// Decodes a run of a tracked build. `None` for a run of P itself, which
@@ -58,6 +59,7 @@ pub fn decode(record: &RunRecord, plan: &TrackingPlan, code: &dyn CodeMap) -> Op
             .map(|t| t.index)
     });
     let threads = timelines.iter().map(|t| t.thread).collect();
+    let paused = !record.tracking.pauses.is_empty();
     let (events, incomplete, holes) = joined(timelines);
     Some(DecodedRun {
         trace: ExecutionTrace {
@@ -72,7 +74,8 @@ pub fn decode(record: &RunRecord, plan: &TrackingPlan, code: &dyn CodeMap) -> Op
         threads,
         failing_thread,
         holes,
-        missing: missing || record.unrecorded_threads > 0,
+        missing: missing || record.unrecorded_threads > 0 || paused,
+        passed: passed(record, plan),
         watch,
     })
 }
@@ -93,7 +96,7 @@ fn probe_timelines(
             ));
             continue;
         }
-        let timeline = probe_timeline(thread, plan, &mut unknown);
+        let timeline = probe_timeline(thread, plan, &record.tracking.pauses, &mut unknown);
         if thread.dropped > 0 {
             gaps.push(format!(
                 "thread {} lost {} of its events",
@@ -110,7 +113,12 @@ fn probe_timelines(
     (timelines.into_values().collect(), unknown > 0)
 }
 
-fn probe_timeline(thread: &ThreadRecord, plan: &TrackingPlan, unknown: &mut u64) -> Timeline {
+fn probe_timeline(
+    thread: &ThreadRecord,
+    plan: &TrackingPlan,
+    pauses: &[Pause],
+    unknown: &mut u64,
+) -> Timeline {
     let index = thread.index;
     let mut decode = |probes: &[ProbeEvent]| -> Vec<TraceEvent> {
         let decoded = probes.iter().map(|p| probe_event(index, p, plan));
@@ -121,16 +129,41 @@ fn probe_timeline(thread: &ThreadRecord, plan: &TrackingPlan, unknown: &mut u64)
     let mut events = decode(&thread.head);
     let hole = (thread.dropped > 0).then_some(events.len());
     events.extend(decode(&thread.tail));
+    let mut holes: BTreeSet<usize> = hole.into_iter().collect();
+    for pause in pauses {
+        // Some events may still have come just after recording was turned off.
+        holes.insert(events.partition_point(|e| e.when.latest < pause.from));
+        holes.insert(events.partition_point(|e| e.when.earliest < pause.to));
+    }
     let mut timeline = Timeline {
         thread: RunThread {
             index,
             tid: thread.tid,
         },
         events,
-        hole,
+        holes,
     };
     add_implied(&mut timeline, plan);
     timeline
+}
+
+/// The ways that branches went, by the threads' own accounts. They forget
+/// nothing, but they know nothing of threads without a record and of pauses.
+fn passed(record: &RunRecord, plan: &TrackingPlan) -> Passed {
+    let edges = record.threads.iter().flat_map(|thread| &thread.edges);
+    let ways = edges.filter_map(|edge| Some((edge.site, edge.successor?)));
+    let of_the_plan = |(site, _): &(SiteId, u32)| {
+        let site = plan.site(*site);
+        site.is_some_and(|site| site.kind == PointKind::Branch)
+    };
+    // An older agent keeps no accounts: then events are all there is.
+    let kept = |thread: &ThreadRecord| thread.dropped == 0 || !thread.edges.is_empty();
+    Passed {
+        ways: ways.filter(of_the_plan).collect(),
+        complete: record.tracking.pauses.is_empty()
+            && record.unrecorded_threads == 0
+            && record.threads.iter().all(|t| t.uncounted == 0 && kept(t)),
+    }
 }
 
 /// `None` if the plan has no such site or the record contradicts it.
@@ -200,7 +233,7 @@ fn add_unrecorded_threads(timelines: &mut Vec<Timeline>, tids: impl Iterator<Ite
                 tid,
             },
             events: Vec::new(),
-            hole: None,
+            holes: BTreeSet::new(),
         });
         next = next.saturating_add(1);
     }
@@ -244,7 +277,8 @@ fn watch_coverage(
     // A slot that was aimed twice no longer saw its first address, and one that
     // was not aimed when it should have been never saw the second.
     let re_aimed = watch.armed > plan.watched.len() as u64 || watch.skipped_aims > 0;
-    if lost > 0 || placed.without_time > 0 || watch.armed == 0 || re_aimed {
+    let paused = !record.tracking.pauses.is_empty();
+    if lost > 0 || placed.without_time > 0 || watch.armed == 0 || re_aimed || paused {
         return WatchCoverage::default();
     }
     let complete = |location: &&LocationName| !placed.unattributed.contains_key(*location);
@@ -261,7 +295,7 @@ fn joined(timelines: Vec<Timeline>) -> (Vec<TraceEvent>, Vec<ThreadIndex>, Vec<H
         let thread = timeline.thread.index;
         let mut probes_seen = 0usize;
         let mut hole_open = |probes: usize, before: usize| {
-            if timeline.hole == Some(probes) {
+            if timeline.holes.contains(&probes) {
                 holes.push(Hole {
                     thread,
                     before: before.min(u32::MAX as usize) as u32,
@@ -276,7 +310,7 @@ fn joined(timelines: Vec<Timeline>) -> (Vec<TraceEvent>, Vec<ThreadIndex>, Vec<H
             events.push(event);
         }
         hole_open(probes_seen, count);
-        if timeline.hole.is_some() {
+        if !timeline.holes.is_empty() {
             incomplete.push(thread);
         }
     }

@@ -30,6 +30,16 @@ pub struct Tracking {
     strata: BTreeMap<u32, Stratum>,
     discovered: BTreeSet<StatementId>,
     drawable: Vec<Drawable>,
+    governed: Governed,
+}
+
+/// What the governor left of the runs.
+#[derive(Default)]
+struct Governed {
+    runs: u64,
+    paused: u64,
+    /// The sum of the runs' coverages.
+    coverage: f64,
 }
 
 /// The runs of one plan.
@@ -65,6 +75,7 @@ impl Tracking {
             strata: BTreeMap::new(),
             discovered: BTreeSet::new(),
             drawable: Vec::new(),
+            governed: Governed::default(),
         }
     }
 
@@ -106,6 +117,9 @@ impl Tracking {
             .ran
             .extend(diagnosis::executed(&run, plan).into_keys());
         self.discovered.extend(run.discovered(plan));
+        self.governed.runs += 1;
+        self.governed.paused += u64::from(!record.tracking.pauses.is_empty());
+        self.governed.coverage += record.tracking.coverage();
         if record.failed() {
             if self.drawable.len() == DRAWABLE_KEPT {
                 self.drawable.remove(0);
@@ -179,6 +193,9 @@ impl Tracking {
         let mut provenance = provenance(campaign, &self.slice, counts);
         provenance.predictors_tested = ranking.tested;
         provenance.looks = ranking.looks;
+        let governed = &self.governed;
+        provenance.coverage = (governed.runs > 0).then(|| governed.coverage / governed.runs as f64);
+        provenance.paused_runs = governed.paused;
         if let Some(drawn) = drawn {
             provenance.tier = drawn.tier;
             provenance.drawn_run = Some(drawn.run.trace.run.clone());
@@ -346,6 +363,8 @@ fn provenance(campaign: &Campaign, slice: &Slice, counts: BuildCounts) -> Proven
             campaign.tracked_failing,
             campaign.tracked_failing + campaign.tracked_successful + campaign.tracked_otherwise,
         ),
+        coverage: None,
+        paused_runs: 0,
     }
 }
 

@@ -182,6 +182,7 @@ pub fn run(id: &str, failed: bool, script: &str) -> DecodedRun {
         failing_thread: failed.then_some(ThreadIndex(1)),
         holes,
         missing: false,
+        passed: Default::default(),
         watch: WatchCoverage { complete },
     }
 }

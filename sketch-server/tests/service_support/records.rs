@@ -52,6 +52,7 @@ pub fn untracked(id: &str, outcome: Outcome) -> RunRecord {
         unrecorded_threads: 0,
         threads: Vec::new(),
         watch: WatchRecord::default(),
+        tracking: Default::default(),
         clock: ClockTie {
             start_tsc: Tsc(0),
             start_ns: 0,
@@ -89,6 +90,8 @@ pub fn tracked(id: &str, variant: VariantRef, outcome: Outcome) -> RunRecord {
         head,
         dropped: 0,
         tail: Vec::new(),
+        edges: Vec::new(),
+        uncounted: 0,
     };
     RunRecord {
         variant: Some(variant),

@@ -248,6 +248,8 @@ pub fn pbzip2() -> FailureSketch {
             drawn_run: Some(RunId("host-3/18221".to_owned())),
             untracked_failure_rate: Some(0.0026),
             tracked_failure_rate: Some(0.18),
+            coverage: None,
+            paused_runs: 0,
         },
         gaps: vec!["The slice does not follow what `fclose` does inside libc.".to_owned()],
     }

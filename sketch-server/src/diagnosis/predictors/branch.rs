@@ -1,7 +1,8 @@
 //! Branch predictors: did the branch at this place ever go this way?
 //!
 //! A record says which successor was taken, so there is nothing doubtful about
-//! one; what can be missing is the hook, or events that a thread lost.
+//! one; what can be missing is the hook, or a stretch that was not recorded.
+//! Events that a thread lost do not matter: its account of edges has them.
 
 use super::{Aspect, Coverage, Observations};
 use crate::diagnosis::decoded_run::DecodedRun;
@@ -21,6 +22,24 @@ pub(super) fn observe(run: &DecodedRun, plan: &TrackingPlan, observations: &mut 
             });
         }
     }
+}
+
+/// What the threads' accounts say beyond their events.
+pub(super) fn observe_accounts(
+    run: &DecodedRun,
+    plan: &TrackingPlan,
+    observations: &mut Observations,
+) {
+    for (site, successor) in &run.passed.ways {
+        if let Some(site) = plan.site(*site) {
+            observations.held.insert(Predictor::Branch {
+                statement: site.statement,
+                column: site.column,
+                successor: *successor,
+            });
+        }
+    }
+    observations.coverage.branches_complete = run.passed.complete;
 }
 
 pub(super) fn shown(coverage: &Coverage, statement: StatementId, column: u32) -> bool {

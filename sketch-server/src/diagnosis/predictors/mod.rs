@@ -61,6 +61,9 @@ pub struct Coverage {
     pub hooks: BTreeSet<Hook>,
     /// No thread lost events.
     pub complete: bool,
+    /// Every way that a branch went is known.
+    #[serde(default)]
+    pub branches_complete: bool,
     /// Statements that a watchpoint saw touch a location of which it saw
     /// everything since it was armed.
     pub watched: BTreeSet<(StatementId, LocationName)>,
@@ -99,6 +102,7 @@ pub fn observe(run: &DecodedRun, plan: &TrackingPlan, placement: &Placement) -> 
     };
     observations.coverage.saturated = evidence.saturated.clone();
     branch::observe(run, plan, &mut observations);
+    branch::observe_accounts(run, plan, &mut observations);
     value::observe(run, plan, &mut observations);
     order::observe(&evidence, &mut observations);
     // A proven occurrence outweighs any number of doubtful ones.
@@ -147,12 +151,13 @@ fn coverage(run: &DecodedRun, plan: &TrackingPlan, placement: &Placement) -> Cov
 impl Observations {
     /// What this run says about a predictor, also one that it never met.
     pub fn answer(&self, predictor: &Predictor) -> Answer {
+        let complete = match predictor {
+            Predictor::Branch { .. } => self.coverage.complete || self.coverage.branches_complete,
+            _ => self.coverage.complete,
+        };
         if self.held.contains(predictor) {
             Answer::Held
-        } else if !self.coverage.complete
-            || self.open.contains(predictor)
-            || !self.coverage.shows(predictor)
-        {
+        } else if !complete || self.open.contains(predictor) || !self.coverage.shows(predictor) {
             Answer::Unobserved
         } else {
             Answer::NotHeld

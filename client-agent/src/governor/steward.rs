@@ -1,0 +1,183 @@
+//! Looks after a process while it runs: keeps its account, turns its switch, and
+//! takes what ended threads have recorded.
+//!
+//! Driven by the thread that empties the watchpoints' rings. Each look costs the
+//! agent some microseconds and the program nothing: the processor time comes
+//! from the kernel, everything else from shared memory.
+
+use super::policy::{Action, Governor, Reading, Terms, Turn};
+use crate::{
+    clock,
+    process::sys,
+    shared_memory::{EndedThreads, LiveRegion},
+};
+use sketch_model::{PauseReason, TrackingRecord, Tsc};
+
+/// Between looks while the process works, and the most while it sleeps.
+const SHORTEST_MS: i32 = 10;
+const LONGEST_MS: i32 = 160;
+/// Slots in use beyond which ended threads are looked for at every look.
+const MANY_THREADS: usize = 32;
+const SELDOM: u32 = 10;
+/// A new seccomp filter should be known soon.
+const OFTEN: u32 = 3;
+
+/// What was found out about the machine, once.
+#[derive(Clone, Copy, Debug)]
+pub struct Costs {
+    pub ticks_per_ns: f64,
+    pub hit_ns: u64,
+}
+
+/// What came of it.
+#[derive(Debug, Default)]
+pub struct Report {
+    pub tracking: TrackingRecord,
+    pub ended: EndedThreads,
+}
+
+pub struct Steward {
+    region: LiveRegion,
+    share: Option<f64>,
+    terms: Terms,
+    governor: Option<Governor>,
+    began: Tsc,
+    cpu_ns: u64,
+    hits: u64,
+    paid_ns: f64,
+    look_ms: i32,
+    looks: u32,
+    ended: EndedThreads,
+}
+
+impl Steward {
+    /// `share` is the part of processor time that tracking may cost; `None` for
+    /// any. Pays the first credit in.
+    pub fn new(region: LiveRegion, share: Option<f64>, costs: Costs) -> Steward {
+        let terms = Terms {
+            share: share.unwrap_or(1.0),
+            ticks_per_ns: costs.ticks_per_ns,
+            hit_ns: costs.hit_ns,
+        };
+        if share.is_some() {
+            region.add_credit(Governor::bucket(&terms));
+            region.govern();
+        }
+        Steward {
+            region,
+            share,
+            terms,
+            governor: None,
+            began: Tsc(0),
+            cpu_ns: 0,
+            hits: 0,
+            paid_ns: 0.0,
+            look_ms: SHORTEST_MS,
+            looks: 0,
+            ended: EndedThreads::default(),
+        }
+    }
+
+    /// How long until the next look.
+    pub fn patience_ms(&self) -> i32 {
+        self.look_ms
+    }
+
+    /// One look. `hits` are those since the last one. Answers whether the
+    /// watchpoints are to be turned on or off.
+    pub fn look(&mut self, hits: u64) -> Option<bool> {
+        self.hits += hits;
+        let pid = self.region.pid()?;
+        let now = Tsc(clock::counter());
+        self.looks += 1;
+        let cpu_ns = sys::cpu_ns(pid).unwrap_or(self.cpu_ns);
+        let idle = cpu_ns == self.cpu_ns && hits == 0;
+        self.cpu_ns = cpu_ns;
+        self.look_ms = if idle {
+            (self.look_ms * 2).min(LONGEST_MS)
+        } else {
+            SHORTEST_MS
+        };
+        if self.looks % OFTEN == 1 {
+            self.region.set_sandboxed(sys::has_seccomp_filter(pid));
+        }
+        if self.looks.is_multiple_of(SELDOM) || self.region.used_slots() > MANY_THREADS {
+            self.region
+                .harvest(&mut self.ended, |tid| sys::thread_lives(pid, tid));
+        }
+        self.govern(now)
+    }
+
+    /// The process that records.
+    pub fn pid(&self) -> Option<i32> {
+        self.region.pid()
+    }
+
+    fn govern(&mut self, now: Tsc) -> Option<bool> {
+        self.share?;
+        if self.region.counter_forbidden() {
+            return None;
+        }
+        let enabled = self.region.enabled();
+        if self.governor.is_none() {
+            // Activation is not over yet.
+            if !enabled && self.region.off_reason() == PauseReason::Unknown {
+                return None;
+            }
+            self.began = Tsc(self.region.activated_at()).min(now);
+            self.governor = Some(Governor::new(self.terms, self.began));
+        }
+        let action = self.governor.as_mut()?.step(Reading {
+            now,
+            cpu_ns: self.cpu_ns,
+            hits: self.hits,
+            enabled,
+            off_since: Tsc(self.region.off_since()),
+            off_reason: self.region.off_reason(),
+            credit: self.region.credit(),
+        });
+        let Action { deposit, turn } = action;
+        self.paid_ns += deposit as f64 / self.terms.ticks_per_ns;
+        self.region.add_credit(deposit);
+        match turn? {
+            Turn::On => {
+                self.region.turn_on();
+                Some(true)
+            }
+            Turn::Off(reason) => {
+                if enabled {
+                    self.region.turn_off(reason, now.0);
+                }
+                Some(false)
+            }
+        }
+    }
+
+    /// Call when the process has ended and `hits` are the last ones.
+    pub fn finish(mut self, hits: u64) -> Report {
+        self.hits += hits;
+        let ended = Tsc(clock::counter());
+        self.govern(ended);
+        let hits_ns = self.hits as f64 * self.terms.hit_ns as f64;
+        let left_ns = self.region.credit() as f64 / self.terms.ticks_per_ns;
+        let first = super::policy::BUCKET_NS as f64;
+        // Deposits are net of hits, so what is missing is what hooks paid.
+        let cost_ns = match self.share {
+            Some(_) => (first + self.paid_ns - left_ns).max(0.0) + hits_ns,
+            None => 0.0,
+        };
+        let began = self.began;
+        Report {
+            tracking: TrackingRecord {
+                max_overhead: self.share,
+                pauses: self
+                    .governor
+                    .map_or_else(Vec::new, |governor| governor.into_pauses(ended)),
+                began,
+                ended,
+                cost_ns: cost_ns as u64,
+            },
+            ended: self.ended,
+        }
+    }
+}

@@ -1,0 +1,208 @@
+//! The region while the process runs: the few words that both sides write, and
+//! the slots of threads that have ended.
+//!
+//! Everything is read and written as atomic words, because the other side may be
+//! writing too, and nothing read here is trusted to be more than a number.
+
+use super::threads::{self, EndedThreads};
+use runtime::layout::{
+    Control, Header, OFF_HITS, OFF_HOOKS, REGION_SIZE, Region, SLOT_BUSY, SLOT_FREE, SLOT_USED,
+    THREAD_SLOTS, ThreadSlot,
+};
+use sketch_model::PauseReason;
+use std::{
+    io,
+    mem::{offset_of, size_of},
+    os::fd::{AsRawFd, BorrowedFd},
+    sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering},
+};
+
+/// The agent's own mapping of a region.
+#[derive(Debug)]
+pub struct LiveRegion {
+    at: *mut u8,
+}
+
+// SAFETY: the mapping belongs to this value alone; what is shared with another
+// process is only touched as atomic words or while a slot is ours.
+unsafe impl Send for LiveRegion {}
+
+impl LiveRegion {
+    pub fn map(file: BorrowedFd<'_>) -> io::Result<LiveRegion> {
+        // SAFETY: a fresh shared mapping at an address of the kernel's choice; the
+        // file is sealed at this size.
+        let at = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                REGION_SIZE,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        if at == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        Ok(LiveRegion { at: at.cast() })
+    }
+
+    fn u32_at(&self, offset: usize) -> &AtomicU32 {
+        // SAFETY: offsets are those of aligned fields within the region.
+        unsafe { AtomicU32::from_ptr(self.at.add(offset).cast()) }
+    }
+
+    fn u64_at(&self, offset: usize) -> &AtomicU64 {
+        // SAFETY: offsets are those of aligned fields within the region.
+        unsafe { AtomicU64::from_ptr(self.at.add(offset).cast()) }
+    }
+
+    fn control(&self, field: usize) -> &AtomicU32 {
+        self.u32_at(offset_of!(Region, control) + field)
+    }
+
+    fn account(&self) -> &AtomicI64 {
+        let offset = offset_of!(Region, control) + offset_of!(Control, credit);
+        // SAFETY: an aligned field within the region.
+        unsafe { AtomicI64::from_ptr(self.at.add(offset).cast()) }
+    }
+
+    /// The process that has claimed the region.
+    pub fn pid(&self) -> Option<i32> {
+        let pid = self
+            .u32_at(offset_of!(Region, header) + offset_of!(Header, pid))
+            .load(Ordering::Acquire);
+        i32::try_from(pid).ok().filter(|pid| *pid > 0)
+    }
+
+    pub fn govern(&self) {
+        self.control(offset_of!(Control, governed))
+            .store(1, Ordering::Release);
+    }
+
+    pub fn add_credit(&self, ticks: i64) {
+        self.account().fetch_add(ticks, Ordering::AcqRel);
+    }
+
+    pub fn credit(&self) -> i64 {
+        self.account().load(Ordering::Acquire)
+    }
+
+    pub fn enabled(&self) -> bool {
+        self.control(offset_of!(Control, enabled))
+            .load(Ordering::Acquire)
+            != 0
+    }
+
+    /// The counter when recording began; zero before.
+    pub fn activated_at(&self) -> u64 {
+        self.u64_at(offset_of!(Region, control) + offset_of!(Control, activated_at))
+            .load(Ordering::Acquire)
+    }
+
+    pub fn off_since(&self) -> u64 {
+        self.u64_at(offset_of!(Region, control) + offset_of!(Control, off_since))
+            .load(Ordering::Acquire)
+    }
+
+    pub fn off_reason(&self) -> PauseReason {
+        match self
+            .control(offset_of!(Control, off_reason))
+            .load(Ordering::Acquire)
+        {
+            OFF_HOOKS => PauseReason::Hooks,
+            OFF_HITS => PauseReason::WatchpointHits,
+            _ => PauseReason::Unknown,
+        }
+    }
+
+    pub fn turn_on(&self) {
+        self.control(offset_of!(Control, enabled))
+            .store(1, Ordering::Release);
+    }
+
+    /// Unless hooks have just done it.
+    pub fn turn_off(&self, reason: PauseReason, now: u64) {
+        let turned = self.control(offset_of!(Control, enabled)).compare_exchange(
+            1,
+            0,
+            Ordering::AcqRel,
+            Ordering::Relaxed,
+        );
+        if turned.is_ok() {
+            let reason = match reason {
+                PauseReason::Hooks => OFF_HOOKS,
+                _ => OFF_HITS,
+            };
+            self.control(offset_of!(Control, off_reason))
+                .store(reason, Ordering::Relaxed);
+            self.u64_at(offset_of!(Region, control) + offset_of!(Control, off_since))
+                .store(now, Ordering::Release);
+        }
+    }
+
+    /// Whether recording is off for good.
+    pub fn counter_forbidden(&self) -> bool {
+        self.control(offset_of!(Control, counter_forbidden))
+            .load(Ordering::Acquire)
+            != 0
+    }
+
+    pub fn set_sandboxed(&self, sandboxed: bool) {
+        self.control(offset_of!(Control, sandboxed))
+            .store(sandboxed.into(), Ordering::Release);
+    }
+
+    fn slot(number: usize) -> usize {
+        offset_of!(Region, threads) + number * size_of::<ThreadSlot>()
+    }
+
+    pub fn used_slots(&self) -> usize {
+        (0..THREAD_SLOTS)
+            .filter(|number| {
+                let state = self.u32_at(Self::slot(*number) + offset_of!(ThreadSlot, state));
+                state.load(Ordering::Relaxed) == SLOT_USED
+            })
+            .count()
+    }
+
+    /// Takes what threads that no longer live have recorded, and frees their slots.
+    pub fn harvest(&self, into: &mut EndedThreads, lives: impl Fn(i32) -> bool) {
+        for number in 0..THREAD_SLOTS {
+            let base = Self::slot(number);
+            let state = self.u32_at(base + offset_of!(ThreadSlot, state));
+            let tid = self.u32_at(base + offset_of!(ThreadSlot, tid));
+            if state.load(Ordering::Acquire) != SLOT_USED
+                || lives(tid.load(Ordering::Relaxed) as i32)
+                || state
+                    .compare_exchange(SLOT_USED, SLOT_BUSY, Ordering::Acquire, Ordering::Relaxed)
+                    .is_err()
+            {
+                continue;
+            }
+            // SAFETY: the slot's thread has ended, and the exchange keeps others
+            // from claiming it: nobody writes these bytes now. A process gone wild
+            // may, and then the bytes are any bytes, which the reader expects.
+            let bytes = unsafe {
+                std::slice::from_raw_parts(self.at.add(base), size_of::<ThreadSlot>()).to_vec()
+            };
+            into.keep(threads::read_slot(&bytes));
+            // All but the state, which is what makes the slot free.
+            let rest = size_of::<u32>();
+            // SAFETY: as above.
+            unsafe {
+                std::ptr::write_bytes(self.at.add(base + rest), 0, size_of::<ThreadSlot>() - rest);
+            }
+            state.store(SLOT_FREE, Ordering::Release);
+            self.control(offset_of!(Control, freed))
+                .fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Drop for LiveRegion {
+    fn drop(&mut self) {
+        // SAFETY: unmaps exactly what `map` mapped.
+        unsafe { libc::munmap(self.at.cast(), REGION_SIZE) };
+    }
+}

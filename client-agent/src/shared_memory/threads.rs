@@ -1,0 +1,192 @@
+//! One thread's slot → what the thread recorded. Pure, and total.
+
+use super::words::Words;
+use runtime::layout::{
+    EDGES, Edge, Event, HEAD_EVENTS, KIND_BRANCH, KIND_CALL, KIND_READ, KIND_SYNC_BEGIN,
+    KIND_SYNC_END, KIND_WRITE, REACHED, RING_EVENTS, ThreadSlot,
+};
+use sketch_model::{
+    EdgeCount, ProbeEvent, ProbeKind, RuntimeAddress, SiteId, ThreadIndex, ThreadRecord, Tsc,
+};
+use std::{
+    collections::VecDeque,
+    mem::{offset_of, size_of},
+};
+
+/// Ended threads kept: the first ones, and the last ones.
+const FIRST: usize = 64;
+const LAST: usize = 64;
+
+/// A thread, its number not yet given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ThreadRemains {
+    pub claimed_at: u64,
+    pub record: ThreadRecord,
+    /// Events that were being written when the process ended.
+    pub unfinished: u64,
+}
+
+/// What threads left that ended before the process did.
+#[derive(Debug, Default)]
+pub struct EndedThreads {
+    first: Vec<ThreadRemains>,
+    last: VecDeque<ThreadRemains>,
+    /// Threads between the first and the last.
+    pub forgotten: u32,
+}
+
+impl EndedThreads {
+    pub fn keep(&mut self, thread: Option<ThreadRemains>) {
+        let Some(thread) = thread else {
+            return;
+        };
+        if self.first.len() < FIRST {
+            self.first.push(thread);
+            return;
+        }
+        if self.last.len() == LAST {
+            self.last.pop_front();
+            self.forgotten = self.forgotten.saturating_add(1);
+        }
+        self.last.push_back(thread);
+    }
+
+    pub fn into_threads(self) -> impl Iterator<Item = ThreadRemains> {
+        self.first.into_iter().chain(self.last)
+    }
+}
+
+/// A slot's events; `None` if no thread owns it (a thread that a signal
+/// interrupted while claiming may leave one unused).
+pub fn read_slot(slot: &[u8]) -> Option<ThreadRemains> {
+    let words = Words(slot);
+    let tid = words.i32(offset_of!(ThreadSlot, tid));
+    let count = words.u64(offset_of!(ThreadSlot, count));
+    if tid == 0 && count == 0 {
+        return None;
+    }
+    let after_head = count.saturating_sub(HEAD_EVENTS as u64);
+    let tail_length = after_head.min(RING_EVENTS as u64);
+    let mut unfinished = 0;
+    let mut take = |at: usize, lap: u64| {
+        let event = read_event(words, at, lap);
+        unfinished += u64::from(event.is_none());
+        event
+    };
+    let head = (0..count.min(HEAD_EVENTS as u64))
+        .filter_map(|index| {
+            let at = offset_of!(ThreadSlot, head) + index as usize * size_of::<Event>();
+            take(at, 0)
+        })
+        .collect();
+    let tail = (after_head - tail_length..after_head)
+        .filter_map(|index| {
+            let place = (index % RING_EVENTS as u64) as usize;
+            let at = offset_of!(ThreadSlot, ring) + place * size_of::<Event>();
+            take(at, index / RING_EVENTS as u64)
+        })
+        .collect();
+    Some(ThreadRemains {
+        claimed_at: words.u64(offset_of!(ThreadSlot, claimed_at)),
+        unfinished,
+        record: ThreadRecord {
+            index: ThreadIndex(0),
+            tid,
+            head,
+            // Whoever reads the record must know that these are missing, too.
+            dropped: (after_head - tail_length).saturating_add(unfinished),
+            tail,
+            edges: read_edges(words),
+            uncounted: words.u64(offset_of!(ThreadSlot, edges_full)),
+        },
+    })
+}
+
+fn read_edges(words: Words<'_>) -> Vec<EdgeCount> {
+    let mut edges: Vec<EdgeCount> = (0..EDGES)
+        .filter_map(|number| {
+            let at = offset_of!(ThreadSlot, edges) + number * size_of::<Edge>();
+            let site = words.u32(at + offset_of!(Edge, site)).checked_sub(1)?;
+            let successor = words.u32(at + offset_of!(Edge, successor));
+            Some(EdgeCount {
+                site: SiteId(site),
+                successor: (successor != REACHED).then_some(successor),
+                count: words.u64(at + offset_of!(Edge, count)),
+                first: Tsc(words.u64(at + offset_of!(Edge, first))),
+                last: Tsc(words.u64(at + offset_of!(Edge, last))),
+            })
+        })
+        .filter(|edge| edge.count > 0)
+        .collect();
+    edges.sort_by_key(|edge| (edge.site, edge.successor));
+    edges
+}
+
+/// An event, unless it was never finished or belongs to another lap of the ring.
+fn read_event(words: Words<'_>, at: usize, lap: u64) -> Option<ProbeEvent> {
+    let kind = words.u16(at + offset_of!(Event, kind));
+    if kind >> 8 != (lap & 0xff) as u16 {
+        return None;
+    }
+    Some(ProbeEvent {
+        site: SiteId(words.u32(at + offset_of!(Event, site))),
+        kind: match kind & 0xff {
+            KIND_READ => ProbeKind::Read,
+            KIND_WRITE => ProbeKind::Write,
+            KIND_BRANCH => ProbeKind::Branch,
+            KIND_CALL => ProbeKind::Call,
+            KIND_SYNC_BEGIN => ProbeKind::SyncBegin,
+            KIND_SYNC_END => ProbeKind::SyncEnd,
+            _ => return None,
+        },
+        size: words.u16(at + offset_of!(Event, size)),
+        before: Tsc(words.u64(at + offset_of!(Event, before))),
+        after: Tsc(words.u64(at + offset_of!(Event, after))),
+        address: RuntimeAddress(words.u64(at + offset_of!(Event, address))),
+        value: words.u64(at + offset_of!(Event, value)),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_many_ended_threads_the_first_and_the_last_are_kept() {
+        let mut ended = EndedThreads::default();
+        for tid in 1..=1000 {
+            let mut slot = vec![0; size_of::<ThreadSlot>()];
+            slot[offset_of!(ThreadSlot, tid)..][..4].copy_from_slice(&i32::to_le_bytes(tid));
+            ended.keep(read_slot(&slot));
+        }
+        assert_eq!(ended.forgotten, 1000 - 128);
+        let tids: Vec<_> = ended.into_threads().map(|t| t.record.tid).collect();
+        assert_eq!(tids, (1..=64).chain(937..=1000).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn edges_are_read_with_their_counts() {
+        let mut slot = vec![0; size_of::<ThreadSlot>()];
+        slot[offset_of!(ThreadSlot, tid)..][..4].copy_from_slice(&7u32.to_le_bytes());
+        let mut put = |number: usize, site: u32, successor: u32, count: u64| {
+            let at = offset_of!(ThreadSlot, edges) + number * size_of::<Edge>();
+            slot[at..at + 4].copy_from_slice(&site.to_le_bytes());
+            slot[at + 4..at + 8].copy_from_slice(&successor.to_le_bytes());
+            slot[at + 8..at + 16].copy_from_slice(&count.to_le_bytes());
+        };
+        put(9, 5, 1, 1_000_000);
+        put(200, 5, 0, 3);
+        put(0, 2, REACHED, 8);
+        let read = read_slot(&slot).expect("a thread");
+        let edges: Vec<_> = read
+            .record
+            .edges
+            .iter()
+            .map(|e| (e.site.0, e.successor, e.count))
+            .collect();
+        assert_eq!(
+            edges,
+            [(1, None, 8), (4, Some(0), 3), (4, Some(1), 1_000_000)]
+        );
+    }
+}

@@ -1,0 +1,163 @@
+//! The brake inside the process: hooks pay for themselves, and whoever finds the
+//! account empty turns recording off.
+//!
+//! The account ([`Control::credit`]) is in ticks of the time-stamp counter. The
+//! agent pays in a share of the processor time that the program uses, and
+//! charges watchpoint hits, which only the kernel sees. Hooks add what they cost
+//! to their thread's bill and settle it every [`QUANTUM`] ticks, so the account
+//! is touched rarely, and no clock is read for it.
+//!
+//! What a hook costs is measured at activation, on this machine, in this
+//! process, with the fences that the instrumenter puts around an access.
+//!
+//! Recording is turned *on* again by the agent alone (`client-agent/src/governor`):
+//! with the switch off no code of ours runs here that could, and a timer or a
+//! thread of our own would be visible to the program. If the agent dies, the
+//! account runs dry and stays so.
+
+use crate::{
+    layout::{Control, KIND_BRANCH, KIND_READ, KIND_WRITE, OFF_HOOKS, Region, THREAD_SLOTS, ThreadSlot},
+    recorder::{self, Said},
+    state, sys, threads,
+};
+use core::{
+    arch::asm,
+    sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering},
+};
+
+/// About ten microseconds: hundreds of hooks.
+const QUANTUM: u64 = 25_000;
+const BATCHES: usize = 3;
+const BATCH: u64 = 32;
+/// No machine is faster, and an interrupted measurement is no measurement.
+const LEAST_TICKS: u64 = 4;
+const MOST_TICKS: u64 = 5_000;
+
+/// # Safety
+/// `slot` must be the calling thread's own.
+#[inline(always)]
+pub unsafe fn charge(slot: *mut ThreadSlot, ticks: u64) {
+    // SAFETY: only this thread writes its bill.
+    unsafe {
+        let due = (*slot).due + ticks;
+        (*slot).due = due;
+        if due >= QUANTUM {
+            settle(slot, due);
+        }
+    }
+}
+
+/// # Safety
+/// As [`charge`].
+#[cold]
+#[inline(never)]
+unsafe fn settle(slot: *mut ThreadSlot, due: u64) {
+    // SAFETY: as the caller promises.
+    unsafe { (*slot).due = 0 };
+    spend(due);
+}
+
+/// Takes ticks out of the account.
+pub fn spend(ticks: u64) {
+    let control = state::control();
+    // SAFETY: the control page is always mapped; shared words are atomic.
+    unsafe {
+        if AtomicU32::from_ptr(&raw mut (*control).governed).load(Ordering::Relaxed) == 0 {
+            return;
+        }
+        let credit = AtomicI64::from_ptr(&raw mut (*control).credit);
+        if credit.fetch_sub(ticks as i64, Ordering::Relaxed) < ticks as i64 {
+            turn_off(control);
+        }
+    }
+}
+
+/// # Safety
+/// `control` must be the control page.
+unsafe fn turn_off(control: *mut Control) {
+    // SAFETY: shared words are atomic.
+    unsafe {
+        let enabled = AtomicU32::from_ptr(&raw mut (*control).enabled);
+        if enabled
+            .compare_exchange(1, 0, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+        {
+            AtomicU32::from_ptr(&raw mut (*control).off_reason).store(OFF_HOOKS, Ordering::Relaxed);
+            AtomicU64::from_ptr(&raw mut (*control).off_since).store(sys::tsc(), Ordering::Release);
+            AtomicU32::from_ptr(&raw mut (*control).brakes).fetch_add(1, Ordering::Relaxed);
+        }
+    }
+}
+
+/// Measures what hooks cost here, on the last slot, before anybody needs it.
+///
+/// # Safety
+/// Called once, at activation, with the region to be.
+pub unsafe fn calibrate(region: *mut Region) {
+    // SAFETY: no other thread records yet; the slot is cleared afterwards.
+    unsafe {
+        let slot = threads::slot_at(region, THREAD_SLOTS - 1);
+        let said = |kind, before, after| Said {
+            kind,
+            site: 0,
+            size: 8,
+            before,
+            after,
+            address: slot as u64,
+            value: 0,
+        };
+        let read = ticks(|| {
+            let before = fenced();
+            recorder::write(slot, said(KIND_READ, before, fenced()), 0);
+        });
+        let write = ticks(|| {
+            let before = fenced();
+            asm!("mfence", options(nostack, preserves_flags));
+            recorder::write(slot, said(KIND_WRITE, before, fenced()), 0);
+        });
+        let point = ticks(|| {
+            let now = sys::tsc();
+            recorder::write(slot, said(KIND_BRANCH, now, now), 0);
+        });
+        let counted = ticks(|| (&raw mut (*slot).saturated).write_volatile((*slot).saturated + 1));
+        threads::clear(slot);
+        let costs = &raw mut (*state::state()).costs;
+        (*costs).read = read;
+        (*costs).write = write;
+        (*costs).point = point;
+        (*costs).counted = counted;
+        let header = &raw mut (*region).header;
+        (*header).read_ticks = read as u32;
+        (*header).write_ticks = write as u32;
+        (*header).point_ticks = point as u32;
+        (*header).counted_ticks = counted as u32;
+    }
+}
+
+/// The least average over a few batches, plus what a call costs.
+fn ticks(hook: impl Fn()) -> u64 {
+    let mut least = MOST_TICKS;
+    let mut batch = 0;
+    while batch < BATCHES {
+        let begin = fenced();
+        let mut at = 0;
+        while at < BATCH {
+            hook();
+            at += 1;
+        }
+        let each = (fenced().wrapping_sub(begin)) / BATCH;
+        if each < least {
+            least = each;
+        }
+        batch += 1;
+    }
+    if least < LEAST_TICKS { LEAST_TICKS } else { least }
+}
+
+/// The counter, not read early: as the instrumenter reads it.
+#[inline(always)]
+fn fenced() -> u64 {
+    // SAFETY: a fence has no operands.
+    unsafe { asm!("lfence", options(nostack, preserves_flags)) };
+    sys::tsc()
+}

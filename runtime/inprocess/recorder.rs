@@ -1,0 +1,189 @@
+//! Puts events into the calling thread's slot.
+//!
+//! The first events of a thread stay; later ones go round a ring. Beside them
+//! the thread keeps an account of its edges (which way a branch went, which
+//! point was reached): how often, first and last when. What is in the account is
+//! known whatever the ring forgets. After [`EDGE_SATURATION`] events an edge
+//! goes into the account alone.
+//!
+//! An event's index is reserved by one `xadd` without a lock prefix: only this
+//! thread and signal handlers on it count here, and an instruction is atomic
+//! against those. The event's kind, with the ring's lap in it, is written last,
+//! so a reader can tell a finished event from one that the process died in.
+
+use crate::{
+    governor,
+    layout::{EDGE_SATURATION, EDGES, Edge, Event, HEAD_EVENTS, RING_EVENTS, ThreadSlot},
+    state, sys, threads,
+};
+use core::{
+    arch::asm,
+    ptr::null_mut,
+    sync::atomic::{Ordering, compiler_fence},
+};
+
+/// How far an edge may lie from its place by number.
+const EDGE_PROBES: usize = 4;
+/// A saturated edge's last time is written down at every so many passes.
+const LAST_EVERY: u64 = 256;
+
+/// What a hook has to say.
+pub struct Said {
+    pub kind: u16,
+    pub site: u32,
+    pub size: u16,
+    pub before: u64,
+    pub after: u64,
+    pub address: u64,
+    pub value: u64,
+}
+
+/// The calling thread's slot, or null if there is none or this process does not
+/// record.
+#[inline(always)]
+pub fn recording_slot() -> *mut ThreadSlot {
+    let region = state::region();
+    if region.is_null() {
+        return null_mut();
+    }
+    // SAFETY: a region that is not null is active.
+    unsafe { threads::own_slot(region) }
+}
+
+/// # Safety
+/// `slot` must be the calling thread's own.
+#[inline(always)]
+pub unsafe fn write(slot: *mut ThreadSlot, said: Said, cost: u64) {
+    // SAFETY: the index is brought into the head or the ring before use; only
+    // this thread writes the slot.
+    unsafe {
+        let mut index: u64 = 1;
+        asm!(
+            "xadd qword ptr [{0}], {1}",
+            in(reg) &raw mut (*slot).count,
+            inout(reg) index,
+            options(nostack)
+        );
+        let (event, lap): (*mut Event, u64) = if index < HEAD_EVENTS as u64 {
+            (
+                (&raw mut (*slot).head).cast::<Event>().add(index as usize),
+                0,
+            )
+        } else {
+            let index = index - HEAD_EVENTS as u64;
+            (
+                (&raw mut (*slot).ring)
+                    .cast::<Event>()
+                    .add(index as usize % RING_EVENTS),
+                index / RING_EVENTS as u64,
+            )
+        };
+        (&raw mut (*event).site).write_volatile(said.site);
+        (&raw mut (*event).size).write_volatile(said.size);
+        (&raw mut (*event).before).write_volatile(said.before);
+        (&raw mut (*event).after).write_volatile(said.after);
+        (&raw mut (*event).address).write_volatile(said.address);
+        (&raw mut (*event).value).write_volatile(said.value);
+        compiler_fence(Ordering::Release);
+        (&raw mut (*event).kind).write_volatile(said.kind | ((lap & 0xff) as u16) << 8);
+        governor::charge(slot, cost);
+    }
+}
+
+/// A branch goes to `successor`, or a point is reached.
+///
+/// # Safety
+/// `slot` must be the calling thread's own.
+#[inline(always)]
+pub unsafe fn pass(slot: *mut ThreadSlot, kind: u16, site: u32, successor: u32, value: u64) {
+    // SAFETY: the edge is in the thread's own account.
+    unsafe {
+        let costs = &raw const (*state::state()).costs;
+        let edge = edge_of(slot, site, successor);
+        if !edge.is_null() {
+            let count = (*edge).count + 1;
+            (*edge).count = count;
+            if count > EDGE_SATURATION {
+                (*slot).saturated += 1;
+                if count.is_multiple_of(LAST_EVERY) {
+                    (*edge).last = sys::tsc();
+                }
+                governor::charge(slot, (*costs).counted);
+                return;
+            }
+        }
+        let now = sys::tsc();
+        if now == 0 {
+            return;
+        }
+        if !edge.is_null() {
+            if (*edge).first == 0 {
+                (*edge).first = now;
+            }
+            (*edge).last = now;
+        }
+        let said = Said {
+            kind,
+            site,
+            size: 0,
+            before: now,
+            after: now,
+            address: 0,
+            value,
+        };
+        write(slot, said, (*costs).point);
+    }
+}
+
+/// The edge's place in the account; null if there is no room.
+///
+/// # Safety
+/// `slot` must be the calling thread's own.
+#[inline(always)]
+unsafe fn edge_of(slot: *mut ThreadSlot, site: u32, successor: u32) -> *mut Edge {
+    // SAFETY: the index is in bounds.
+    unsafe {
+        let edges = (&raw mut (*slot).edges).cast::<Edge>();
+        let place = site.wrapping_mul(2).wrapping_add(successor) as usize;
+        let edge = edges.add(place % EDGES);
+        if (*edge).site == site + 1 && (*edge).successor == successor {
+            return edge;
+        }
+        search(slot, edges, place, site, successor)
+    }
+}
+
+/// # Safety
+/// As [`edge_of`].
+#[cold]
+#[inline(never)]
+unsafe fn search(
+    slot: *mut ThreadSlot,
+    edges: *mut Edge,
+    place: usize,
+    site: u32,
+    successor: u32,
+) -> *mut Edge {
+    let mut probe = 0;
+    while probe < EDGE_PROBES {
+        // SAFETY: the index is in bounds; a signal handler that takes the same
+        // place in between costs one edge its first count.
+        unsafe {
+            let edge = edges.add((place + probe) % EDGES);
+            if (*edge).site == 0 {
+                (*edge).successor = successor;
+                (*edge).first = 0;
+                compiler_fence(Ordering::Release);
+                (*edge).site = site + 1;
+                return edge;
+            }
+            if (*edge).site == site + 1 && (*edge).successor == successor {
+                return edge;
+            }
+        }
+        probe += 1;
+    }
+    // SAFETY: the thread's own slot.
+    unsafe { (*slot).edges_full += 1 };
+    null_mut()
+}
