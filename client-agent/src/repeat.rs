@@ -3,7 +3,6 @@
 
 use crate::{
     cli::RunArguments,
-    clock,
     error::AgentError,
     process::{environment, inherited::Inherited, signals::SignalQueue, supervise::Ended},
     program::Program,
