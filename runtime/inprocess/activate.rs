@@ -54,6 +54,8 @@ extern "C" fn __failsketch_constructor(argc: i32, argv: *mut *mut u8, envp: *mut
         crate::watch::open(region);
         close_socket((*region).header.socket);
     }
+    #[cfg(not(failsketch_preload))]
+    crate::hooks::__failsketch_enabled.store(1, Ordering::Release);
 }
 
 /// Whether these are arguments, and not what happened to be in the registers. The

@@ -34,6 +34,12 @@ global_asm!(
     ".popsection",
 );
 
+/// Whether functions with tracked clones go on in them: looked at when one is
+/// entered. Zero until recording starts.
+#[unsafe(no_mangle)]
+#[allow(non_upper_case_globals)]
+pub static __failsketch_enabled: AtomicU32 = AtomicU32::new(0);
+
 /// The thread-local word: 0 before the first event, then the slot's number
 /// plus one, or this.
 const NO_SLOT: u64 = u64::MAX;
