@@ -1,0 +1,83 @@
+//! Room for more program headers.
+//!
+//! The table stays where it is, because old kernels and loaders compute its
+//! address from there; what stands behind it (the interpreter's name and notes,
+//! which only headers point to) moves into the appended segment.
+
+use super::elf::{PROGRAM_HEADER, PT_INTERP, PT_NOTE, PT_TLS};
+use super::original::Original;
+use super::refusal::Refusal;
+
+const PT_GNU_PROPERTY: u32 = 0x6474_e553;
+/// One for code, one for data.
+pub const NEW_LOADS: usize = 2;
+
+/// A stretch of P that moves: from where, how long, and where to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moved {
+    pub from: u64,
+    pub size: u64,
+    pub to: u64,
+}
+
+impl Moved {
+    pub fn contains(&self, address: u64, size: u64) -> bool {
+        address >= self.from && address.saturating_add(size) <= self.from + self.size
+    }
+
+    pub fn is_movable(kind: u32) -> bool {
+        [PT_INTERP, PT_NOTE, PT_GNU_PROPERTY].contains(&kind)
+    }
+}
+
+/// What has to move for the new headers; `sections` are the loaded sections'
+/// addresses and sizes.
+pub fn to_move(original: &Original<'_>, sections: &[(u64, u64)]) -> Result<Moved, Refusal> {
+    let no_room = || Refusal::unusual("no room behind its program headers");
+    let first = original
+        .segments
+        .iter()
+        .find(|s| s.offset == 0 && s.kind == super::elf::PT_LOAD);
+    let base = first.ok_or_else(no_room)?.address;
+    let has_thread_locals = original.segment(PT_TLS).is_some();
+    let added = NEW_LOADS + usize::from(!has_thread_locals);
+    let count = original.segments.len();
+    let start = base + (64 + PROGRAM_HEADER * count) as u64;
+    let end = start + (PROGRAM_HEADER * added) as u64;
+    let movable: Vec<(u64, u64)> = original
+        .segments
+        .iter()
+        .filter(|s| Moved::is_movable(s.kind))
+        .map(|s| (s.address, s.address + s.file_size))
+        .collect();
+    // Segments that overlap move together.
+    let (mut from, mut to) = (end, end);
+    loop {
+        let reached = movable
+            .iter()
+            .filter(|(a, b)| *a < to.max(end) && *b > start.min(from));
+        let low = reached.clone().map(|(a, _)| *a).fold(from, u64::min);
+        let high = reached.map(|(_, b)| *b).fold(to, u64::max);
+        if (low, high) == (from, to) {
+            break;
+        }
+        (from, to) = (low, high);
+    }
+    let moved = Moved {
+        from,
+        size: to - from,
+        to: 0,
+    };
+    for (address, size) in sections {
+        let in_the_way = *address < end && address + size > start;
+        let (address, size) = (*address, *size);
+        if in_the_way && !moved.contains(address, size) {
+            return Err(no_room());
+        }
+        // A section must move whole or not at all.
+        if address < to && address + size > from && !moved.contains(address, size) {
+            return Err(no_room());
+        }
+    }
+    Ok(moved)
+}
