@@ -1,61 +1,85 @@
-//! P′ made of clones behaves as P does, with recording off and on.
+//! P′ made of clones behaves as P does, with recording off and on, however the
+//! program was compiled and linked.
 
 mod common;
 
-use common::{build, run};
+use common::{Built, build, run};
 use instrumenter::Way;
 
-const C: &str = r#"
-#include <stdio.h>
-#include <string.h>
-static int counter; static __thread int thread_local_count = 5; int shared = 3;
-static const char *names[] = {"a", "bb", "ccc"};
-__attribute__((noinline)) static int recursive(int n)
-{
-    counter++;
-    thread_local_count++;
-    return n < 2 ? 1 : recursive(n - 1) + recursive(n - 2);
-}
-__attribute__((noinline)) int choose(int k)
-{
-    static int calls;
-    char b[16];
-    calls++;
-    memcpy(b, "hello world", 12);
-    switch (k) {
-    case 0: return recursive(5);
-    case 1: puts("one"); return 3;
-    case 2: printf("%s\n", names[k]); return 9;
-    case 3: return shared * 7;
-    case 4: return 77 + b[k & 15];
+const FEATURES: &str = include_str!("programs/features.c");
+const EXCEPTIONS: &str = include_str!("programs/exceptions.cc");
+const THREADS: &str = include_str!("programs/threads.c");
+
+/// Compiler flags and linker flags.
+const FORMS: &[(&[&str], &[&str])] = &[
+    (&["-O0", "-fPIE"], &["-pie"]),
+    (&["-O2", "-fPIE"], &["-pie"]),
+    (&["-O0", "-fno-pie"], &["-no-pie"]),
+    (&["-O2", "-fno-pie"], &["-no-pie"]),
+    (&["-O2", "-fno-pie"], &["-static"]),
+    (&["-O2", "-fPIE"], &["-static-pie"]),
+    (
+        &["-O2", "-fPIE", "-ffunction-sections", "-fdata-sections"],
+        &["-pie", "-fuse-ld=lld", "-Wl,--gc-sections"],
+    ),
+    (
+        &["-O1", "-fPIE", "-fno-plt", "-fcf-protection"],
+        &["-pie", "-Wl,-z,now"],
+    ),
+    (&["-O2", "-fPIC"], &["-pie"]),
+];
+
+/// Hooks all functions of the program and compares its runs with P's.
+fn behaves_the_same(name: &str, source: &str, forms: &[(&[&str], &[&str])]) {
+    for (compile, link) in forms {
+        let program = build(&[(name, source)], compile, link);
+        let plan = program.plan(&own_functions(&program, name));
+        let tracked = instrumenter::track(&program.build, &plan).unwrap();
+        let what = format!("{compile:?} {link:?}");
+        assert!(
+            matches!(tracked.way, Way::Clones { .. }),
+            "{what}: {}",
+            tracked.way
+        );
+        let p = program.write("p", &program.build.deployed().unwrap());
+        let deployed = program.write("tracked", &tracked.deployed);
+        let full = program.write("full", &tracked.full);
+        let expected = run(&p, &["argument"], false);
+        assert!(expected.status.code().is_some(), "{what}: P itself ends");
+        for file in [&deployed, &full] {
+            for recording in [false, true] {
+                let got = run(file, &["argument"], recording);
+                assert_eq!(
+                    (got.status, &got.stdout, &got.stderr),
+                    (expected.status, &expected.stdout, &expected.stderr),
+                    "{what}, recording: {recording}"
+                );
+                assert_eq!(got.events.is_empty(), !recording, "{what}");
+            }
+        }
     }
-    return (int)strlen(b) + k + calls;
 }
-int main(int argc, char **argv)
-{
-    int (*volatile pointer)(int) = choose;
-    int sum = 0;
-    for (int i = 0; i < 7; i++)
-        sum += pointer(i);
-    printf("%d %d %d %d\n", sum, counter, thread_local_count, pointer == choose);
-    return argc + 40;
+
+/// The functions written in the program's own file.
+fn own_functions<'b>(program: &'b Built, file: &str) -> Vec<&'b str> {
+    let statements = program.program.statements().iter();
+    let own = statements.filter(|s| s.location.file.ends_with(file));
+    let mut names: Vec<&str> = own.map(|s| s.function.as_str()).collect();
+    names.dedup();
+    names
 }
-"#;
 
 #[test]
-fn first() {
-    let program = build(&[("p.c", C)], &["-O2", "-fPIE"], &["-pie"]);
-    let plan = program.plan(&["choose", "recursive"]);
-    let tracked = instrumenter::track(&program.build, &plan).unwrap();
-    assert_eq!(tracked.way, Way::Clones { functions: 2 });
-    let p = program.write("p", &program.build.deployed().unwrap());
-    let deployed = program.write("tracked", &tracked.deployed);
-    program.write("tracked.full", &tracked.full);
-    let expected = run(&p, &[], false);
-    for recording in [false, true] {
-        let got = run(&deployed, &[], recording);
-        assert_eq!(got.status, expected.status, "{recording} {}", got.stderr);
-        assert_eq!(got.stdout, expected.stdout);
-        assert_eq!(got.events.is_empty(), !recording);
-    }
+fn everything_that_c_code_refers_to() {
+    behaves_the_same("features.c", FEATURES, FORMS);
+}
+
+#[test]
+fn exceptions_and_destructors() {
+    behaves_the_same("exceptions.cc", EXCEPTIONS, FORMS);
+}
+
+#[test]
+fn threads_and_a_fork() {
+    behaves_the_same("threads.c", THREADS, &FORMS[..5]);
 }

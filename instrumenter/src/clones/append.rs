@@ -7,7 +7,7 @@
 //! left out, the build store has it.
 
 use super::elf::*;
-use super::headers::Moved;
+use super::headers::{Moved, PT_GNU_PROPERTY};
 use super::image::Image;
 use super::refusal::Refusal;
 use object::elf::{
@@ -112,7 +112,9 @@ fn new_headers(before: &[Segment], code: Segment, data: Segment, edits: &Edits) 
             segment = thread_locals;
             segment.offset = place(segment.address);
         }
-        after.push(segment);
+        if segment.kind != PT_GNU_PROPERTY || !edits.moved.without_property {
+            after.push(segment);
+        }
         if Some(number) == last_load {
             after.extend([code, data]);
         }

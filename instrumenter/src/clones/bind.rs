@@ -7,6 +7,7 @@
 //! the GOT, the offset of a thread-local variable. That needs no symbol table
 //! but for finding the function, and cannot mix up two statics of one name.
 
+use super::elf::u64_at;
 use super::original::{Function, Original};
 use super::refusal::Refusal;
 use super::same_code::{Pairs, is_jump, pair};
@@ -200,6 +201,13 @@ impl Bindings {
             R_X86_64_32S => {
                 let address = (field as u64).wrapping_add_signed(-reference.addend);
                 self.addresses.insert(symbol(), address);
+            }
+            R_X86_64_64 if !original.slides => {
+                let bytes = original.bytes_at(place, 8).and_then(|b| u64_at(b, 0));
+                if let Some(value) = bytes {
+                    let address = value.wrapping_add_signed(-reference.addend);
+                    self.addresses.insert(symbol(), address);
+                }
             }
             R_X86_64_GOTPCREL | R_X86_64_GOTPCRELX | R_X86_64_REX_GOTPCRELX => {
                 if unchanged {

@@ -2,13 +2,16 @@
 //!
 //! The table stays where it is, because old kernels and loaders compute its
 //! address from there; what stands behind it (the interpreter's name and notes,
-//! which only headers point to) moves into the appended segment.
+//! which only headers point to) moves into the appended segment. Where that
+//! room is one header short, as in static programs, the header of
+//! `.note.gnu.property` gives way: the program then no longer claims to be ready
+//! for shadow stacks, which the loader takes for "no".
 
 use super::elf::{PROGRAM_HEADER, PT_INTERP, PT_NOTE, PT_TLS};
 use super::original::Original;
 use super::refusal::Refusal;
 
-const PT_GNU_PROPERTY: u32 = 0x6474_e553;
+pub const PT_GNU_PROPERTY: u32 = 0x6474_e553;
 /// One for code, one for data.
 pub const NEW_LOADS: usize = 2;
 
@@ -18,6 +21,8 @@ pub struct Moved {
     pub from: u64,
     pub size: u64,
     pub to: u64,
+    /// The header of `.note.gnu.property` gives way.
+    pub without_property: bool,
 }
 
 impl Moved {
@@ -33,6 +38,18 @@ impl Moved {
 /// What has to move for the new headers; `sections` are the loaded sections'
 /// addresses and sizes.
 pub fn to_move(original: &Original<'_>, sections: &[(u64, u64)]) -> Result<Moved, Refusal> {
+    let has_property = original.segment(PT_GNU_PROPERTY).is_some();
+    make_room(original, sections, false).or_else(|refusal| match has_property {
+        true => make_room(original, sections, true),
+        false => Err(refusal),
+    })
+}
+
+fn make_room(
+    original: &Original<'_>,
+    sections: &[(u64, u64)],
+    without_property: bool,
+) -> Result<Moved, Refusal> {
     let no_room = || Refusal::unusual("no room behind its program headers");
     let first = original
         .segments
@@ -40,7 +57,7 @@ pub fn to_move(original: &Original<'_>, sections: &[(u64, u64)]) -> Result<Moved
         .find(|s| s.offset == 0 && s.kind == super::elf::PT_LOAD);
     let base = first.ok_or_else(no_room)?.address;
     let has_thread_locals = original.segment(PT_TLS).is_some();
-    let added = NEW_LOADS + usize::from(!has_thread_locals);
+    let added = NEW_LOADS + usize::from(!has_thread_locals) - usize::from(without_property);
     let count = original.segments.len();
     let start = base + (64 + PROGRAM_HEADER * count) as u64;
     let end = start + (PROGRAM_HEADER * added) as u64;
@@ -67,6 +84,7 @@ pub fn to_move(original: &Original<'_>, sections: &[(u64, u64)]) -> Result<Moved
         from,
         size: to - from,
         to: 0,
+        without_property,
     };
     for (address, size) in sections {
         let in_the_way = *address < end && address + size > start;

@@ -101,6 +101,8 @@ fn decode(code: &[u8], address: u64) -> (Vec<Instruction>, HashMap<u64, usize>) 
             instructions.push(instruction);
         }
     }
+    // What cannot be reached may jump to where the function ends.
+    order.insert(decoder.ip(), instructions.len());
     (instructions, order)
 }
 

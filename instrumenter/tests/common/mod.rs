@@ -87,7 +87,7 @@ pub fn build(sources: &[(&str, &str)], compile: &[&str], link: &[&str]) -> Built
     };
     fs::write(at("link"), record.to_bytes()).unwrap();
     run_tool(
-        Command::new("llvm-objcopy-19")
+        Command::new("objcopy")
             .current_dir(folder.path())
             .args(["--add-section", ".failsketch.link=link", "program"]),
     );
