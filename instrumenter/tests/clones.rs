@@ -26,7 +26,7 @@ const FORMS: &[(&[&str], &[&str])] = &[
         &["-O1", "-fPIE", "-fno-plt", "-fcf-protection"],
         &["-pie", "-Wl,-z,now"],
     ),
-    (&["-O2", "-fPIC"], &["-pie"]),
+    (&["-O2", "-fPIC", "-DWITHOUT_THREAD_LOCALS"], &["-pie"]),
 ];
 
 /// Hooks all functions of the program and compares its runs with P's.

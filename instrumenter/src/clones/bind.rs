@@ -83,6 +83,9 @@ pub fn bind(
             function: name.clone(),
         })?;
         let (references, places) = references(&file, &section, symbol.address(), symbol.size());
+        if let Some(refusal) = dynamic_thread_local(&places, name) {
+            return Err(refusal);
+        }
         let candidates = original.functions_named(name);
         let matching: Vec<(&Function<'_>, Pairs)> = candidates
             .iter()
@@ -157,6 +160,17 @@ fn references<'d>(
         }
     }
     (references, places)
+}
+
+/// Thread-local accesses of code that could be in a shared object: linkers replace
+/// whole sequences of instructions, which is not undone here.
+fn dynamic_thread_local(places: &[(u64, RelocationType)], function: &str) -> Option<Refusal> {
+    let kinds = [R_X86_64_TLSGD, R_X86_64_TLSLD, R_X86_64_GOTPC32_TLSDESC];
+    let (_, kind) = places.iter().find(|(_, kind)| kinds.contains(kind))?;
+    Some(Refusal::Relocation {
+        symbol: format!("a thread-local variable of {function}"),
+        kind: kind.0,
+    })
 }
 
 impl Bindings {

@@ -71,14 +71,15 @@ pub fn write_initialiser(
     image.write(at + 16, &[0xcc; INITIALISER_SIZE as usize - 16])
 }
 
-/// The jump that goes into P: its address and bytes.
+/// The jump that goes into P: its address and bytes. `code` is the function and
+/// the padding behind it.
 pub fn jump_to_gate(
     function: &Entered,
     code: &[u8],
     gate: u64,
 ) -> Result<(u64, [u8; JUMP_SIZE as usize]), Refusal> {
     let skipped = if code.starts_with(&LANDING) { 4 } else { 0 };
-    if function.size < skipped + JUMP_SIZE {
+    if (code.len() as u64) < skipped + JUMP_SIZE {
         return Err(Refusal::TooShort {
             function: function.name.clone(),
             size: function.size,

@@ -2,7 +2,8 @@
 //!
 //! The table stays where it is, because old kernels and loaders compute its
 //! address from there; what stands behind it (the interpreter's name and notes,
-//! which only headers point to) moves into the appended segment. Where that
+//! which only headers point to, and if need be tables that only the dynamic
+//! section points to) moves into the appended segment. Where that
 //! room is one header short, as in static programs, the header of
 //! `.note.gnu.property` gives way: the program then no longer claims to be ready
 //! for shadow stacks, which the loader takes for "no".
@@ -10,10 +11,21 @@
 use super::elf::{PROGRAM_HEADER, PT_INTERP, PT_NOTE, PT_TLS};
 use super::original::Original;
 use super::refusal::Refusal;
+use object::elf::{DT_GNU_HASH, DT_HASH, DT_STRTAB, DT_SYMTAB, DT_VERNEED, DT_VERSYM};
 
 pub const PT_GNU_PROPERTY: u32 = 0x6474_e553;
 /// One for code, one for data.
 pub const NEW_LOADS: usize = 2;
+
+/// Tables that the loader finds by the dynamic section alone.
+const TABLES: [i64; 6] = [
+    DT_HASH.0,
+    DT_STRTAB.0,
+    DT_SYMTAB.0,
+    DT_GNU_HASH.0,
+    DT_VERSYM.0,
+    DT_VERNEED.0,
+];
 
 /// A stretch of P that moves: from where, how long, and where to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -61,11 +73,17 @@ fn make_room(
     let count = original.segments.len();
     let start = base + (64 + PROGRAM_HEADER * count) as u64;
     let end = start + (PROGRAM_HEADER * added) as u64;
+    let tables = TABLES.iter().filter_map(|tag| {
+        let (_, address) = original.dynamic_entry(*tag)?;
+        let (_, size) = sections.iter().find(|(start, _)| *start == address)?;
+        Some((address, address + size))
+    });
     let movable: Vec<(u64, u64)> = original
         .segments
         .iter()
         .filter(|s| Moved::is_movable(s.kind))
         .map(|s| (s.address, s.address + s.file_size))
+        .chain(tables)
         .collect();
     // Segments that overlap move together.
     let (mut from, mut to) = (end, end);
@@ -98,4 +116,16 @@ fn make_room(
         }
     }
     Ok(moved)
+}
+
+/// What the dynamic section has to say about tables that moved.
+pub fn moved_tables(original: &Original<'_>, moved: &Moved) -> Vec<(u64, Vec<u8>)> {
+    let entries = TABLES.iter().filter_map(|tag| original.dynamic_entry(*tag));
+    entries
+        .filter(|(_, address)| moved.contains(*address, 1))
+        .map(|(place, address)| {
+            let address = address - moved.from + moved.to;
+            (place + 8, address.to_le_bytes().to_vec())
+        })
+        .collect()
 }

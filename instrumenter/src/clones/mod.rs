@@ -36,7 +36,7 @@ use bind::{Bound, Entered};
 use build_store::RegisteredBuild;
 use elf::PT_GNU_EH_FRAME;
 use extract::Extracted;
-use headers::{Moved, to_move};
+use headers::{Moved, moved_tables, to_move};
 use image::{Image, NamedCode};
 use input::{Input, Part};
 use link::Linker;
@@ -167,6 +167,7 @@ fn assemble(
     let constructor = linker.runtime(CONSTRUCTOR)?;
     entry::write_initialiser(&mut image, initialiser, constructor, replaced_initialiser)?;
     edits.bytes.push((slot, initialiser.to_le_bytes().to_vec()));
+    edits.bytes.extend(moved_tables(&original, &moved));
     linker.runtime(FLAGS[0])?;
     let flags: Vec<u64> = FLAGS.iter().flat_map(|f| linker.runtime(f)).collect();
     for (number, one) in replaced.iter().enumerate() {
@@ -182,7 +183,7 @@ fn assemble(
             .defined(one.tracked, &function.name)
             .ok_or_else(missing)?;
         entry::write_gate(&mut image, gate, &flags, tracked.0, plain.0)?;
-        let code = original.bytes_at(function.address, function.size);
+        let code = original.with_padding(function.address, function.size);
         let (at, jump) = entry::jump_to_gate(function, code.unwrap_or_default(), gate)?;
         edits.bytes.push((at, jump.to_vec()));
         let clones = [

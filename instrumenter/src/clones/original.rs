@@ -7,6 +7,7 @@ use super::elf::{
     PT_DYNAMIC, PT_INTERP, PT_LOAD, PT_TLS, Segment, i32_at, segments, u32_at, u64_at,
 };
 use super::refusal::Refusal;
+use iced_x86::{Decoder, DecoderOptions, Mnemonic};
 use object::elf::{
     DF_1_PIE, DT_FLAGS_1, DT_RELA, DT_RELASZ, R_X86_64_GLOB_DAT, STT_FILE, STT_FUNC, STT_GNU_IFUNC,
     STT_TLS,
@@ -206,6 +207,28 @@ impl<'d> Original<'d> {
         let start = usize::try_from(start).ok()?;
         self.bytes
             .get(start..start.checked_add(usize::try_from(length).ok()?)?)
+    }
+
+    /// A function's bytes and the padding behind it, which is never executed.
+    pub fn with_padding(&self, address: u64, size: u64) -> Option<&'d [u8]> {
+        const MOST: u64 = 16;
+        let code = self.bytes_at(address, size)?;
+        let end = address + size;
+        let nothing_until = (end..end + MOST).find(|at| self.names_at.contains_key(at));
+        let limit = nothing_until.unwrap_or(end + MOST);
+        let Some(behind) = self.bytes_at(end, limit - end) else {
+            return Some(code);
+        };
+        let mut decoder = Decoder::with_ip(64, behind, end, DecoderOptions::NONE);
+        let mut padding = 0;
+        while decoder.can_decode() {
+            let instruction = decoder.decode();
+            if ![Mnemonic::Nop, Mnemonic::Int3].contains(&instruction.mnemonic()) {
+                break;
+            }
+            padding += instruction.len() as u64;
+        }
+        self.bytes_at(address, size + padding)
     }
 
     pub fn word_at(&self, address: u64) -> Option<i32> {

@@ -89,7 +89,7 @@ pub fn is_jump(instruction: &Instruction) -> bool {
     instruction.op_count() == 1 && instruction.op0_kind() == OpKind::NearBranch64
 }
 
-/// All instructions but padding, and for each address the number of the first
+/// All instructions that do something, and for each address the number of the first
 /// that is executed from there.
 fn decode(code: &[u8], address: u64) -> (Vec<Instruction>, HashMap<u64, usize>) {
     let mut decoder = Decoder::with_ip(64, code, address, DecoderOptions::NONE);
@@ -97,7 +97,9 @@ fn decode(code: &[u8], address: u64) -> (Vec<Instruction>, HashMap<u64, usize>) 
     while decoder.can_decode() {
         let instruction = decoder.decode();
         order.insert(instruction.ip(), instructions.len());
-        if instruction.mnemonic() != Mnemonic::Nop {
+        // A landing mark stands only where a function can be called through a
+        // pointer, which is not known of one that was taken out of its module.
+        if ![Mnemonic::Nop, Mnemonic::Endbr64].contains(&instruction.mnemonic()) {
             instructions.push(instruction);
         }
     }

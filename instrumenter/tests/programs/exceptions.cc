@@ -4,6 +4,10 @@
 #include <string>
 #include <vector>
 
+#ifdef WITHOUT_THREAD_LOCALS
+#define thread_local
+#endif
+
 namespace {
 struct Hidden {
     int value;

@@ -6,6 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef WITHOUT_THREAD_LOCALS
+#define __thread
+#endif
+
 int shared = 3;
 static int counter;
 static __thread int per_thread = 5;
