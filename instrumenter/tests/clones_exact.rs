@@ -106,11 +106,9 @@ fn clones_record_what_hooks_in_the_functions_themselves_record() {
 
 /// The functions at these addresses of a file, innermost first, inlined ones too.
 fn functions_at(file: &Path, addresses: &[String]) -> Vec<String> {
-    let mut symbolizer = Command::new("llvm-symbolizer-19");
-    symbolizer.arg("--output-style=GNU").args(["--inlines", "-e"]);
-    symbolizer.arg(file);
-    symbolizer.args(addresses.iter().map(|a| format!("0x{a}")));
-    let output = symbolizer.output().expect("llvm-symbolizer-19 is installed");
+    let mut tool = Command::new("addr2line");
+    tool.args(["-f", "-i", "-e"]).arg(file).args(addresses);
+    let output = tool.output().expect("addr2line is installed");
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let names = text.lines().step_by(2).filter(|name| *name != "??");
     names.map(str::to_owned).collect()

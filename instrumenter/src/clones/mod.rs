@@ -41,7 +41,7 @@ use image::{Image, NamedCode};
 use input::{Input, Part};
 use link::Linker;
 use object::read::elf::ElfFile64;
-use object::{Object, ObjectSection, ObjectSymbol, SectionKind};
+use object::{Object, ObjectSection, ObjectSymbol, SectionKind, SymbolKind};
 use original::Original;
 use sketch_model::{Placement, TrackingPlan};
 use std::collections::BTreeSet;
@@ -308,7 +308,8 @@ fn section_address(full: &[u8], name: &str) -> Result<Option<u64>, Refusal> {
 }
 
 fn add_runtime_names(image: &mut Image, linker: &Linker<'_, '_>, input: &Input<'_>, number: usize) {
-    for symbol in input.file.symbols().filter(|s| s.is_definition()) {
+    let functions = input.file.symbols().filter(|s| s.kind() == SymbolKind::Text);
+    for symbol in functions.filter(|s| s.is_definition()) {
         let Ok(name) = symbol.name() else { continue };
         if let Some((address, size)) = linker.defined(number, name) {
             image.names.push(NamedCode {
