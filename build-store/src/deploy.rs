@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::process::Command;
 
-use object::read::elf::ElfFile64;
+use object::elf::{SHF_ALLOC, SHT_RELA};
+use object::read::elf::{ElfFile64, FileHeader, SectionHeader};
 use object::{Object, ObjectSection};
 
 use crate::error::RegisterError;
@@ -27,7 +28,33 @@ pub fn strip_for_deployment(full: &[u8]) -> Result<Vec<u8>, RegisterError> {
     let mut arguments = vec!["--strip-debug".to_string()];
     arguments.extend(own.iter().map(|name| format!("--remove-section={name}")));
     let workspace = tempfile::tempdir().map_err(RegisterError::Workspace)?;
-    objcopy(full, workspace.path(), &arguments)
+    objcopy(&with_strippable_relocations(full, &file), workspace.path(), &arguments)
+}
+
+/// Static programs have relocations for the functions that choose an
+/// implementation, without any symbol, and GNU ld says that their symbols are in
+/// the symbol table; llvm-objcopy accepts only a dynamic one there, or none.
+fn with_strippable_relocations(full: &[u8], file: &ElfFile64<'_>) -> Vec<u8> {
+    const LINK: usize = 40;
+    let endian = file.endian();
+    let mut bytes = full.to_vec();
+    if file.dynamic_symbols().next().is_some() {
+        return bytes;
+    }
+    let header = file.elf_header();
+    let start = header.e_shoff(endian) as usize;
+    let size = usize::from(header.e_shentsize(endian));
+    for (number, section) in file.elf_section_table().iter().enumerate() {
+        let is_loaded = section.sh_flags(endian).0 & u64::from(SHF_ALLOC.0) != 0;
+        if section.sh_type(endian) != SHT_RELA || !is_loaded {
+            continue;
+        }
+        let at = start + number * size + LINK;
+        if let Some(link) = bytes.get_mut(at..at + 4) {
+            link.fill(0);
+        }
+    }
+    bytes
 }
 
 /// Runs llvm-objcopy from bytes to bytes.

@@ -29,7 +29,7 @@ mod link_plan;
 mod manifest;
 mod prove;
 mod register;
-mod relocation_mask;
+pub mod relocation_mask;
 mod sources;
 mod store;
 

@@ -26,6 +26,14 @@ pub struct Section {
     pub bytes: Vec<u8>,
 }
 
+/// Code with its unwind tables.
+#[derive(Clone, Debug)]
+pub struct Unwindable {
+    pub text: Option<Range<u64>>,
+    pub eh_frame: Option<Section>,
+    pub eh_frame_hdr: Option<Section>,
+}
+
 /// What the agent needs of an ELF file.
 #[derive(Clone, Debug)]
 pub struct ElfFacts {
@@ -34,9 +42,9 @@ pub struct ElfFacts {
     pub dynamic: bool,
     pub loading: Dynamic,
     pub code: Vec<CodeSegment>,
-    pub text: Option<Range<u64>>,
-    pub eh_frame: Option<Section>,
-    pub eh_frame_hdr: Option<Section>,
+    pub unwindable: Unwindable,
+    /// The same of what a tracked build appends to its program.
+    pub appended: Unwindable,
 }
 
 impl ElfFacts {
@@ -54,6 +62,15 @@ impl ElfFacts {
                 bytes: section.data().ok()?.to_vec(),
             })
         };
+        let addresses = |name: &str| {
+            let section = file.section_by_name(name)?;
+            Some(section.address()..section.address().checked_add(section.size())?)
+        };
+        let unwindable = |prefix: &str| Unwindable {
+            text: addresses(&format!("{prefix}.text")),
+            eh_frame: section(&format!("{prefix}.eh_frame")),
+            eh_frame_hdr: section(&format!("{prefix}.eh_frame_hdr")),
+        };
         Some(ElfFacts {
             build_id: file.build_id().ok().flatten().map(hex),
             dynamic: segments.iter().any(|s| s.p_type(endian) == PT_INTERP),
@@ -67,11 +84,8 @@ impl ElfFacts {
                     address: s.p_vaddr(endian),
                 })
                 .collect(),
-            text: file
-                .section_by_name(".text")
-                .and_then(|text| Some(text.address()..text.address().checked_add(text.size())?)),
-            eh_frame: section(".eh_frame"),
-            eh_frame_hdr: section(".eh_frame_hdr"),
+            unwindable: unwindable(""),
+            appended: unwindable(".tracked"),
         })
     }
 
@@ -107,6 +121,12 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    const NOTHING: Unwindable = Unwindable {
+        text: None,
+        eh_frame: None,
+        eh_frame_hdr: None,
+    };
+
     #[test]
     fn the_bias_of_a_segment_that_does_not_start_on_a_page() {
         let facts = ElfFacts {
@@ -118,9 +138,8 @@ mod tests {
                 file_size: 0x900,
                 address: 0x2740,
             }],
-            text: None,
-            eh_frame: None,
-            eh_frame_hdr: None,
+            unwindable: NOTHING,
+            appended: NOTHING,
         };
         assert_eq!(
             facts.load_bias(0x5555_0000_2000, 0x1000),

@@ -104,15 +104,25 @@ fn unwinder(modules: &[Module]) -> UnwinderX86_64<Vec<u8>> {
         let (Some(facts), Some(bias)) = (&module.facts, module.bias) else {
             continue;
         };
-        let eh_frame = facts.eh_frame.as_ref();
-        let eh_frame_hdr = facts.eh_frame_hdr.as_ref();
+        // A tracked build has code and tables of its own behind the program's.
+        let appended = facts.appended.text.as_ref();
+        let is_appended = appended.is_some_and(|text| {
+            let start = text.start.wrapping_add(bias);
+            (module.range.start..module.range.end).contains(&start)
+        });
+        let tables = match is_appended {
+            true => &facts.appended,
+            false => &facts.unwindable,
+        };
+        let eh_frame = tables.eh_frame.as_ref();
+        let eh_frame_hdr = tables.eh_frame_hdr.as_ref();
         unwinder.add_module(framehop::Module::new(
             module.range.path.clone(),
             module.range.start..module.range.end,
             bias,
             ExplicitModuleSectionInfo {
                 base_svma: 0,
-                text_svma: facts.text.clone(),
+                text_svma: tables.text.clone(),
                 eh_frame_svma: eh_frame.map(|s| s.addresses.clone()),
                 eh_frame: eh_frame.map(|s| s.bytes.clone()),
                 eh_frame_hdr_svma: eh_frame_hdr.map(|s| s.addresses.clone()),

@@ -1,19 +1,19 @@
 //! Turns a tracking plan into a tracked build P′.
 //!
 //! Hooks go in at the *end* of optimisation, into the optimised bitcode that
-//! registration kept: what the optimiser decided for P stays decided for P′,
-//! and functions without hooks come out as they were. The modules are then
-//! lowered to objects with P's own flags and linked again with the runtime.
-//!
-//! Deliberately absent in this first form: tracked clones beside the original
-//! functions, a governor, and producing P′ without a relink (DESIGN §4).
+//! registration kept: what the optimiser decided for P stays decided for P′.
+//! Only the functions concerned are compiled; P gets them as an appended segment
+//! (`clones/`). Where that is refused, whole modules are lowered with P's own
+//! flags and linked again with the runtime (`tracked_build.rs`).
 
+mod clones;
 mod error;
 mod hooks;
 mod locate;
 mod place;
 mod tracked_build;
 
+pub use clones::Refusal;
 pub use error::InstrumentError;
 pub use place::place;
-pub use tracked_build::{TrackedBuild, track};
+pub use tracked_build::{TrackedBuild, Way, track, track_by_relinking};

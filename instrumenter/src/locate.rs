@@ -6,6 +6,10 @@
 //! files but cannot climb from a lexical block to its function; the operands of
 //! the metadata nodes can, in the order that LLVM 19's `DebugInfoMetadata.h`
 //! gives them.
+//!
+//! A debug location is shared by many instructions and a scope by many
+//! locations, so both answers are kept: reading a module's positions then costs
+//! one look into a table per instruction.
 
 use inkwell::llvm_sys::core::{
     LLVMGetMDNodeNumOperands, LLVMGetMDNodeOperands, LLVMGetMDString, LLVMMetadataAsValue,
@@ -17,13 +21,15 @@ use inkwell::llvm_sys::debuginfo::{
     LLVMGetMetadataKind, LLVMInstructionGetDebugLoc, LLVMMetadataKind,
 };
 use inkwell::llvm_sys::prelude::{LLVMContextRef, LLVMMetadataRef, LLVMValueRef};
+use std::collections::HashMap;
+use std::rc::Rc;
 
 /// One source position of an instruction.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Position {
     /// The linkage name of the function the source line belongs to.
-    pub function: String,
-    pub file: String,
+    pub function: Rc<str>,
+    pub file: Rc<str>,
     pub line: u32,
     pub column: u32,
     /// Tells apart the copies of a call that was inlined several times: each
@@ -31,35 +37,75 @@ pub struct Position {
     pub copy: usize,
 }
 
-/// The positions of an instruction: where it was written first, then the calls
-/// through which it was inlined, outward.
-pub fn positions(context: LLVMContextRef, instruction: LLVMValueRef) -> Vec<Position> {
-    let mut chain = Vec::new();
-    // SAFETY: `instruction` is an instruction of a live module of `context`.
-    let mut location = unsafe { LLVMInstructionGetDebugLoc(instruction) };
-    while !location.is_null() {
-        // SAFETY: `location` is a DILocation: the loop starts at an
-        // instruction's and follows inlined-at links, which are DILocations.
-        let (line, column, scope, outer) = unsafe {
-            (
-                LLVMDILocationGetLine(location),
-                LLVMDILocationGetColumn(location),
-                LLVMDILocationGetScope(location),
-                LLVMDILocationGetInlinedAt(location),
-            )
-        };
-        if let Some(function) = enclosing_function(context, scope) {
-            chain.push(Position {
-                function,
-                file: file_of(scope),
-                line,
-                column,
-                copy: location as usize,
-            });
+/// What is written where a scope is: its function and its file.
+type Written = Option<(Rc<str>, Rc<str>)>;
+
+/// Reads positions in one module.
+pub struct Locator {
+    context: LLVMContextRef,
+    chains: HashMap<LLVMMetadataRef, Rc<[Position]>>,
+    scopes: HashMap<LLVMMetadataRef, Written>,
+}
+
+impl Locator {
+    /// A locator for a module of `context`, which it must not outlive.
+    pub fn new(context: LLVMContextRef) -> Self {
+        Locator {
+            context,
+            chains: HashMap::new(),
+            scopes: HashMap::new(),
         }
-        location = outer;
     }
-    chain
+
+    /// The positions of an instruction: where it was written first, then the
+    /// calls through which it was inlined, outward.
+    pub fn positions(&mut self, instruction: LLVMValueRef) -> Rc<[Position]> {
+        // SAFETY: `instruction` is an instruction of a live module of the context.
+        let location = unsafe { LLVMInstructionGetDebugLoc(instruction) };
+        if let Some(known) = self.chains.get(&location) {
+            return Rc::clone(known);
+        }
+        let chain: Rc<[Position]> = self.chain(location).into();
+        self.chains.insert(location, Rc::clone(&chain));
+        chain
+    }
+
+    fn chain(&mut self, location: LLVMMetadataRef) -> Vec<Position> {
+        let mut chain = Vec::new();
+        let mut location = location;
+        while !location.is_null() {
+            // SAFETY: `location` is a DILocation: the loop starts at an
+            // instruction's and follows inlined-at links, which are DILocations.
+            let (line, column, scope, outer) = unsafe {
+                (
+                    LLVMDILocationGetLine(location),
+                    LLVMDILocationGetColumn(location),
+                    LLVMDILocationGetScope(location),
+                    LLVMDILocationGetInlinedAt(location),
+                )
+            };
+            if let Some((function, file)) = self.written(scope) {
+                chain.push(Position {
+                    function,
+                    file,
+                    line,
+                    column,
+                    copy: location as usize,
+                });
+            }
+            location = outer;
+        }
+        chain
+    }
+
+    fn written(&mut self, scope: LLVMMetadataRef) -> Written {
+        let context = self.context;
+        let read = || {
+            let function = enclosing_function(context, scope)?;
+            Some((function.into(), file_of(scope).into()))
+        };
+        self.scopes.entry(scope).or_insert_with(read).clone()
+    }
 }
 
 /// `DILexicalBlock` and `DILexicalBlockFile` hold (file, scope); `DISubprogram`

@@ -11,7 +11,7 @@
 //! say which way both went.
 
 use crate::hooks::{Access, Hooks, can_carry, result_of};
-use crate::locate::{Position, positions};
+use crate::locate::{Locator, Position};
 use inkwell::builder::BuilderError;
 use inkwell::context::{AsContextRef, Context};
 use inkwell::module::Module;
@@ -56,6 +56,24 @@ pub fn place<'ctx>(
     Ok(any)
 }
 
+/// The names of the functions of `module` in which sites of `plan` stand.
+pub fn functions_with_sites<'ctx>(
+    context: &'ctx Context,
+    module: &Module<'ctx>,
+    plan: &TrackingPlan,
+) -> Vec<String> {
+    let index = SiteIndex::new(plan);
+    let mut names = Vec::new();
+    for (_, instruction) in find(context, module, &index) {
+        let function = instruction
+            .get_parent()
+            .and_then(|block| block.get_parent());
+        let name = function.map(|f| f.get_name().to_string_lossy().into_owned());
+        names.extend(name.filter(|name| names.last() != Some(name)));
+    }
+    names
+}
+
 /// Sites by the function and line of their statement.
 struct SiteIndex<'p> {
     by_line: HashMap<(&'p str, u32), Vec<&'p Site>>,
@@ -82,7 +100,7 @@ impl<'p> SiteIndex<'p> {
     /// The sites written at `position`, whatever their kind.
     fn at<'a>(&'a self, position: &'a Position) -> impl Iterator<Item = &'p Site> + 'a {
         self.by_line
-            .get(&(position.function.as_str(), position.line))
+            .get(&(&*position.function, position.line))
             .into_iter()
             .flatten()
             .copied()
@@ -91,7 +109,7 @@ impl<'p> SiteIndex<'p> {
                 // Two static functions of one name live in different files.
                 self.files
                     .get(&site.statement)
-                    .is_none_or(|file| *file == position.file)
+                    .is_none_or(|file| **file == *position.file)
             })
     }
 }
@@ -102,11 +120,12 @@ fn find<'ctx, 'p>(
     index: &SiteIndex<'p>,
 ) -> Vec<(&'p Site, InstructionValue<'ctx>)> {
     let mut found = Vec::new();
+    let mut locator = Locator::new(context.as_ctx_ref());
     for function in module.get_functions() {
         let mut entered = HashSet::new();
         for block in function.get_basic_block_iter() {
             for instruction in block.get_instructions() {
-                let chain = positions(context.as_ctx_ref(), instruction.as_value_ref());
+                let chain = locator.positions(instruction.as_value_ref());
                 let Some((written, inlined_through)) = chain.split_first() else {
                     continue;
                 };

@@ -1,5 +1,10 @@
-//! A whole tracked build: hook, lower, link, strip.
+//! A whole tracked build: by clones where that goes, else by linking again.
+//!
+//! Linking again is the older way and the fallback: hooks go into the functions
+//! themselves, every module is lowered, the recorded link line runs. It takes
+//! time in proportion to the program, and always hooks.
 
+use crate::clones::{Refusal, Stop, track_by_clones};
 use crate::{InstrumentError, place};
 use build_store::{ModuleEntry, ModuleStatus, RegisteredBuild, Stage, compile, relink};
 use inkwell::context::Context;
@@ -16,12 +21,52 @@ pub struct TrackedBuild {
     /// As agents run it.
     pub deployed: Vec<u8>,
     pub placement: Placement,
+    pub way: Way,
+}
+
+/// How a tracked build was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// P and clones of so many functions.
+    Clones { functions: usize },
+    /// Linked again, because clones were refused.
+    Relinked { reason: Refusal },
+}
+
+impl std::fmt::Display for Way {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Way::Clones { functions } => write!(f, "clones of {functions} functions"),
+            Way::Relinked { reason } => write!(f, "linked again: {reason}"),
+        }
+    }
 }
 
 /// Makes the tracked build of `plan`.
 pub fn track(
     build: &RegisteredBuild,
     plan: &TrackingPlan,
+) -> Result<TrackedBuild, InstrumentError> {
+    match track_by_clones(build, plan) {
+        Ok(cloned) => Ok(TrackedBuild {
+            full: cloned.full,
+            deployed: cloned.deployed,
+            placement: cloned.placement,
+            way: Way::Clones {
+                functions: cloned.functions,
+            },
+        }),
+        Err(Stop::Refused(reason)) => track_by_relinking(build, plan, reason),
+        Err(Stop::Failed(error)) => Err(error),
+    }
+}
+
+/// Makes the tracked build of `plan` by linking the program again; `reason` says
+/// why not by clones.
+pub fn track_by_relinking(
+    build: &RegisteredBuild,
+    plan: &TrackingPlan,
+    reason: Refusal,
 ) -> Result<TrackedBuild, InstrumentError> {
     let folder = tempfile::tempdir().map_err(io("making a folder for the tracked build"))?;
     let mut placement = Placement::default();
@@ -51,6 +96,7 @@ pub fn track(
         full,
         deployed,
         placement,
+        way: Way::Relinked { reason },
     })
 }
 
@@ -114,6 +160,6 @@ fn hooked(
     Ok(Some(module.write_bitcode_to_memory().as_slice().to_vec()))
 }
 
-fn io(what: &'static str) -> impl Fn(std::io::Error) -> InstrumentError {
+pub(crate) fn io(what: &'static str) -> impl Fn(std::io::Error) -> InstrumentError {
     move |source| InstrumentError::Io { what, source }
 }

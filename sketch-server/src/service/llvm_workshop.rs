@@ -188,11 +188,14 @@ impl Workshop for LlvmWorkshop {
     fn track(&self, build: &BuildId, plan: &TrackingPlan) -> Result<TrackedBinary, WorkshopError> {
         let registered = self.registered(build)?;
         match instrumenter::track(&registered, plan) {
-            Ok(tracked) => Ok(TrackedBinary {
-                full: tracked.full,
-                deployed: tracked.deployed,
-                placement: tracked.placement,
-            }),
+            Ok(tracked) => {
+                tracing::info!(%build, way = %tracked.way, "a tracked build was made");
+                Ok(TrackedBinary {
+                    full: tracked.full,
+                    deployed: tracked.deployed,
+                    placement: tracked.placement,
+                })
+            }
             Err(InstrumentError::NothingToHook { .. }) => Err(WorkshopError::NothingToHook),
             Err(error) => Err(WorkshopError::Tracking(error.to_string())),
         }
