@@ -4,8 +4,9 @@
 //! checked against the hand-made sketch. Accuracy, overhead and repetition come
 //! with the whole corpus.
 
-use crate::bug::{self, Bug, IdealPredictor};
+use crate::bug::{self, Bug};
 use crate::diagnosis::{Diagnosis, follow};
+use crate::expected::is_expected;
 use crate::fleet::{Fleet, Fuel, prepare};
 use crate::folder::emptied;
 use crate::tools::Tools;
@@ -27,15 +28,7 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let bugs = if arguments.bugs.is_empty() {
-        bug::all()?
-    } else {
-        arguments
-            .bugs
-            .iter()
-            .map(|name| bug::named(name))
-            .collect::<Result<_>>()?
-    };
+    let bugs = bug::chosen(&arguments.bugs)?;
     let tools = Tools::find()?;
     println!(
         "{:<20} {:>5} {:>8} {:>10} {:>6} {:>5} {:>8}  best order predictor",
@@ -46,7 +39,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     for bug in &bugs {
         let begun = Instant::now();
         let diagnosis = diagnose(&tools, bug, arguments)?;
-        let expected = is_expected(&bug.ideal.predictor, &diagnosis.sketch);
+        let expected = is_expected(&bug.ideal.predictors, &diagnosis.sketch);
         let row = row(bug, &diagnosis, expected, begun.elapsed());
         println!(
             "{:<20} {:>5} {:>8} {:>10} {:>6.2} {:>5} {:>8.1}  {}",
@@ -96,69 +89,4 @@ fn row(bug: &Bug, diagnosis: &Diagnosis, expected: bool, took: Duration) -> Valu
         "expected_predictor": expected,
         "seconds": took.as_secs_f64(),
     })
-}
-
-/// Whether the sketch's best order predictor is the one the bug's folder names.
-pub fn is_expected(ideal: &IdealPredictor, sketch: &Value) -> bool {
-    let text_of = |id: &Value| {
-        let steps = sketch["steps"].as_array()?;
-        let step = steps.iter().find(|s| &s["statement"]["id"] == id)?;
-        step["statement"]["text"].as_str()
-    };
-    let best = sketch["predictors"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .find(|p| p["best"] == true && p["class"] == "order");
-    let Some(order) = best.map(|p| &p["predictor"]["order"]) else {
-        return false;
-    };
-    let field = &order["location"]["field"];
-    let location = match (field["record"].as_str(), field["field"].as_str()) {
-        (Some(record), Some(field)) => format!("{record}.{field}"),
-        _ => order["location"]["global"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned(),
-    };
-    order["pattern"] == ideal.pattern.as_str()
-        && location == ideal.location
-        && text_of(&order["statements"][0]) == Some(ideal.first.as_str())
-        && text_of(&order["statements"][1]).is_some_and(|text| text.contains(&ideal.then_reads))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn sketch(pattern: &str, first: &str) -> Value {
-        serde_json::json!({
-            "steps": [
-                {"statement": {"id": 3, "text": first}},
-                {"statement": {"id": 5, "text": "unlock(fifo->mut);"}},
-            ],
-            "predictors": [{
-                "best": true, "class": "order",
-                "predictor": {"order": {
-                    "pattern": pattern,
-                    "location": {"field": {"record": "queue", "field": "mut"}},
-                    "statements": [3, 5],
-                }},
-            }],
-        })
-    }
-
-    #[test]
-    fn only_the_named_order_is_the_expected_one() {
-        let ideal = IdealPredictor {
-            pattern: "WR".into(),
-            location: "queue.mut".into(),
-            first: "q->mut = NULL;".into(),
-            then_reads: "fifo->mut".into(),
-        };
-        assert!(is_expected(&ideal, &sketch("WR", "q->mut = NULL;")));
-        assert!(!is_expected(&ideal, &sketch("RW", "q->mut = NULL;")));
-        assert!(!is_expected(&ideal, &sketch("WR", "q->full = 0;")));
-        assert!(!is_expected(&ideal, &serde_json::json!({})));
-    }
 }

@@ -7,12 +7,18 @@
 mod api;
 mod bench;
 mod bug;
+mod check;
 mod demo;
 mod diagnosis;
+mod driver;
 mod eval;
+mod expected;
 mod fleet;
 mod folder;
+mod program;
+mod rate;
 mod tools;
+mod workload;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -31,6 +37,10 @@ enum Command {
     Demo(demo::Arguments),
     /// Diagnose bugs and print how it went.
     Eval(eval::Arguments),
+    /// Run the faulty programs without any tool and count the failures.
+    Rate(rate::Arguments),
+    /// Run the fixed programs, which must never fail.
+    Fixed(rate::Arguments),
     /// Measure.
     Bench(bench::Arguments),
 }
@@ -39,6 +49,8 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Eval(arguments) => eval::run(&arguments),
+        Command::Rate(arguments) => rate::rate(&arguments),
+        Command::Fixed(arguments) => rate::fixed(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
     };
     match result {
