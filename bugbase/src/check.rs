@@ -38,8 +38,9 @@ pub fn check(bug: &mut Bug) -> Result<()> {
     bug.workload.check(&bug.folder)?;
 
     let mut lines = Vec::new();
-    for (file, text) in bug.sources()? {
-        lines.extend(lines_of(&file, &text));
+    let sources = bug.sources()?;
+    for (file, text) in &sources {
+        lines.extend(lines_of(file, text));
     }
     ensure!(
         !bug.ideal.statements.is_empty(),
@@ -64,7 +65,7 @@ pub fn check(bug: &mut Bug) -> Result<()> {
         check_predictor(predictor)?;
         for part in &predictor.statements {
             ensure!(
-                lines.iter().any(|line| line.text.contains(part)),
+                sources.iter().any(|(_, text)| text.contains(part.as_str())),
                 "a predictor speaks of {part:?}, which no line of the sources contains"
             );
         }
