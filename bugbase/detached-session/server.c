@@ -123,6 +123,16 @@ static unsigned statistics(session **all, int count)
     return logged;
 }
 
+/* How many events were due and are in no log: the logger is not always in time. */
+static unsigned missed(session **all, int count)
+{
+    unsigned due = 0;
+    for (int i = 0; i < count; i++)
+        due += atomic_load(&all[i]->due);
+    unsigned logged = statistics(all, count);
+    return due > logged ? due - logged : 0;
+}
+
 int main(int argc, char **argv)
 {
     server self = {.sessions = argc > 1 ? atoi(argv[1]) : 8,
@@ -137,6 +147,7 @@ int main(int argc, char **argv)
         self.checksum ^= work(all[i], next_random(&self));
         close_session(all[i]);
     }
-    printf("%u events, checksum %llx\n", statistics(all, self.sessions), (unsigned long long)self.checksum);
+    printf("%u events, %u missed, checksum %llx\n", statistics(all, self.sessions),
+           missed(all, self.sessions), (unsigned long long)self.checksum);
     return 0;
 }
