@@ -40,7 +40,7 @@ typedef struct {
 
 static registry *instance;
 static pthread_mutex_t instance_lock = PTHREAD_MUTEX_INITIALIZER;
-static int services = 150;
+static int services = 500;
 
 static uint64_t next_random(uint64_t *state)
 {
@@ -142,7 +142,7 @@ static void *handler_thread(void *arg)
     uint64_t request = read_request(self);
     for (int i = 0; i < self->lookups; i++) {
         char name[NAME_SIZE];
-        snprintf(name, sizeof name, "service-%d", (int)((request + (uint64_t)i) % 200));
+        snprintf(name, sizeof name, "service-%d", (int)((request + (uint64_t)i) % 600));
         if (lookup(registry_get(), name) != 0)
             self->found++;
     }

@@ -4,6 +4,7 @@
 //! and the server's HTTP API) and links none of our crates, so that whatever it
 //! shows, a user can do.
 
+mod accuracy;
 mod api;
 mod bench;
 mod bug;
@@ -13,10 +14,12 @@ mod diagnosis;
 mod driver;
 mod eval;
 mod expected;
+mod figures;
 mod fleet;
 mod folder;
 mod program;
 mod rate;
+mod report;
 mod tools;
 mod workload;
 
