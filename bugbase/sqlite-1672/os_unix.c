@@ -38,7 +38,9 @@ static pthread_mutex_t mutexMain = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t mutexAux = PTHREAD_MUTEX_INITIALIZER;
 #endif
 static volatile int inMutex;
-static volatile pthread_t mutexOwner;
+/* How often the section was entered, for sqlite3_status. */
+static volatile unsigned long nEnter __attribute__((aligned(64)));
+static volatile pthread_t mutexOwner __attribute__((aligned(64)));
 static BtShared sharedCache = {.mutex = PTHREAD_MUTEX_INITIALIZER};
 
 static uint64_t next_random(Connection *db)
@@ -63,6 +65,7 @@ static void sqlite3UnixEnterMutex(void)
     pthread_mutex_lock(&mutexMain);
     pthread_mutex_lock(&mutexAux);
     inMutex = 1;
+    nEnter++;
     mutexOwner = pthread_self();
     pthread_mutex_unlock(&mutexAux);
 #else
@@ -72,6 +75,7 @@ static void sqlite3UnixEnterMutex(void)
     }
     pthread_mutex_lock(&mutexMain);
     inMutex = 1;
+    nEnter++;
     mutexOwner = pthread_self();
 #endif
 }
@@ -176,6 +180,6 @@ int main(int argc, char **argv)
         pthread_join(threads[i], NULL);
         sum += connections[i].sum;
     }
-    printf("%d statements, sum %llx\n", CONNECTIONS * statements, (unsigned long long)sum);
+    printf("%d statements, %lu entries, sum %llx\n", CONNECTIONS * statements, nEnter, (unsigned long long)sum);
     return 0;
 }

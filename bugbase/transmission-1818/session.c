@@ -45,6 +45,7 @@ typedef struct {
 } tr_peer;
 
 typedef struct {
+    uint64_t number;
     uint64_t random;
     pthread_t eventThread;
     int eventsStarted;
@@ -140,7 +141,7 @@ static void load_peers(tr_session *session, uint64_t random)
     session->peerCount = 8 + (int)(random % (MAX_PEERS - 8));
     for (int i = 0; i < session->peerCount; i++) {
         uint64_t hash = next_random(&random);
-        for (int round = 0; round < 4000; round++)
+        for (int round = 0; round < 60000; round++)
             hash = hash * 6364136223846793005ULL + (uint64_t)i;
         session->peers[i].wants[TR_UP] = (unsigned)(hash >> 50);
         session->peers[i].wants[TR_DOWN] = (unsigned)(hash >> 44) % 20000;
@@ -159,7 +160,7 @@ static void bandwidthPulse(tr_session *session)
 static void *libeventThreadFunc(void *arg)
 {
     tr_session *session = arg;
-    load_peers(session, 0x9e3779b97f4a7c15ULL ^ (uintptr_t)session);
+    load_peers(session, session->number * 0x9e3779b97f4a7c15ULL | 1);
     for (int i = 0; i < PULSES; i++)
         bandwidthPulse(session);
     return NULL;
@@ -171,10 +172,12 @@ static void tr_eventInit(tr_session *session)
     pthread_create(&session->eventThread, NULL, libeventThreadFunc, session);
 }
 
-static tr_session *tr_sessionInitFull(uint64_t number, int settings, int ranges)
+static tr_session *tr_sessionInitFull(uint64_t number, int settings, int most_ranges)
 {
     tr_session *session = calloc(1, sizeof *session);
+    session->number = number;
     session->random = number * 2654435761u + 88172645463325252ULL;
+    int ranges = 1 + (int)(next_random(&session->random) % (unsigned)most_ranges);
     pthread_mutex_init(&session->lock, NULL);
 #ifdef FIXED
     session->bandwidth = tr_bandwidthNew();
@@ -211,11 +214,12 @@ int main(int argc, char **argv)
 {
     int settings = argc > 1 ? atoi(argv[1]) : 20;
     int ranges = argc > 2 ? atoi(argv[2]) : 100;
-    if (settings < 1 || ranges < 1) {
-        fprintf(stderr, "usage: session [SETTINGS [RANGES]]\n");
+    uint64_t number = argc > 3 ? strtoull(argv[3], NULL, 10) : 1818;
+    if (settings < 2 || ranges < 1) {
+        fprintf(stderr, "usage: session [SETTINGS [RANGES [NUMBER]]]\n");
         return 2;
     }
-    tr_session *session = tr_sessionInitFull(1818, settings, ranges);
+    tr_session *session = tr_sessionInitFull(number, settings, ranges);
     printf("%u bytes shared\n", tr_sessionClose(session));
     return 0;
 }
