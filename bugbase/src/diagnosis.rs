@@ -102,7 +102,12 @@ impl Ending {
 }
 
 /// Follows the campaigns of a bug to an end. An error is one of the harness.
-pub fn watch(bug: &Bug, fleet: &mut Fleet, limits: &Limits) -> Result<Ending> {
+pub fn watch(
+    bug: &Bug,
+    fleet: &mut Fleet,
+    limits: &Limits,
+    interrupted: impl Fn() -> bool,
+) -> Result<Ending> {
     let line = progress_line()?;
     let deadline = Instant::now() + limits.time;
     loop {
@@ -120,6 +125,9 @@ pub fn watch(bug: &Bug, fleet: &mut Fleet, limits: &Limits) -> Result<Ending> {
                 Some(diagnosis) => Ending::Settled(diagnosis),
                 None => Ending::GivenUp(None, "it settled without a sketch".into()),
             });
+        }
+        if interrupted() {
+            bail!("interrupted ({shown})");
         }
         let runs = campaigns.iter().map(|c| c.runs).max().unwrap_or(0);
         let going_on = |c: &Campaign| ["preparing", "tracking"].contains(&c.state.as_str());

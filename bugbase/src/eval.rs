@@ -18,6 +18,8 @@ use crate::tools::Tools;
 use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 #[derive(clap::Args)]
@@ -46,10 +48,15 @@ pub struct Arguments {
 pub fn run(arguments: &Arguments) -> Result<()> {
     let bugs = bug::chosen(&arguments.bugs)?;
     let tools = Tools::find()?;
+    // A fleet ends with the value that holds it, so an interrupted evaluation has
+    // to return, not to die.
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = stop.clone();
+    ctrlc::set_handler(move || stopped.store(true, Ordering::Relaxed))?;
     println!("{}", report::head());
     let mut rows = Vec::new();
     for bug in &bugs {
-        let row = evaluate(&tools, bug, arguments)?;
+        let row = evaluate(&tools, bug, arguments, &stop)?;
         println!("{}", report::line(&row));
         rows.push(row);
     }
@@ -78,7 +85,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 
 /// One bug from building it to its row. Only what is wrong with our own tools or
 /// folders is an error; everything else is a row.
-fn evaluate(tools: &Tools, bug: &Bug, arguments: &Arguments) -> Result<Figures> {
+fn evaluate(tools: &Tools, bug: &Bug, arguments: &Arguments, stop: &AtomicBool) -> Result<Figures> {
     if bug.failure.hang_after_ms.is_some() {
         let ending = Ending::NotTried("the agent has no hang detection".into());
         return figures(bug, &ending, Duration::ZERO);
@@ -92,7 +99,7 @@ fn evaluate(tools: &Tools, bug: &Bug, arguments: &Arguments) -> Result<Figures> 
         time: Duration::from_secs(arguments.seconds),
         runs: arguments.runs,
     };
-    let ending = watch(bug, &mut fleet, &limits)?;
+    let ending = watch(bug, &mut fleet, &limits, || stop.load(Ordering::Relaxed))?;
     fleet.dismiss_agents();
     if let Some(diagnosis) = ending.diagnosis() {
         let text = serde_json::to_string_pretty(&diagnosis.sketch)?;
