@@ -5,7 +5,12 @@ use serde_json::Value;
 
 /// Whether the best predictor of a class is one of the expected ones.
 pub fn is_expected(ideals: &[IdealPredictor], sketch: &Value) -> bool {
-    best_predictors(sketch).any(|best| ideals.iter().any(|ideal| matches(ideal, best, sketch)))
+    best_predictors(sketch).any(|best| fits_one(ideals, best, sketch))
+}
+
+/// Whether one predictor of a sketch is an expected one.
+pub fn fits_one(ideals: &[IdealPredictor], predictor: &Value, sketch: &Value) -> bool {
+    ideals.iter().any(|ideal| matches(ideal, predictor, sketch))
 }
 
 /// The best predictor of each class, best class first as the sketch has it.
@@ -31,6 +36,7 @@ fn matches(ideal: &IdealPredictor, predictor: &Value, sketch: &Value) -> bool {
         Some(several) => several.iter().collect(),
         None => vec![&body["statement"]],
     };
+    let quoted = quoted(predictor["sentence"].as_str().unwrap_or_default());
     let pattern_fits = ideal
         .pattern
         .as_ref()
@@ -50,7 +56,14 @@ fn matches(ideal: &IdealPredictor, predictor: &Value, sketch: &Value) -> bool {
         && statements
             .iter()
             .zip(&ideal.statements)
-            .all(|(id, part)| text_of(id, sketch).is_some_and(|text| text.contains(part)))
+            .enumerate()
+            .all(|(at, (id, part))| {
+                // A statement that is not drawn is still quoted.
+                let in_sentence = quoted.get(at).filter(|_| quoted.len() == statements.len());
+                text_of(id, sketch)
+                    .or(in_sentence.copied())
+                    .is_some_and(|text| text.contains(part))
+            })
 }
 
 /// "queue.mut", or a global's name.
@@ -74,6 +87,11 @@ fn text_of<'a>(id: &Value, sketch: &'a Value) -> Option<&'a str> {
     let steps = sketch["steps"].as_array()?;
     let step = steps.iter().find(|s| &s["statement"]["id"] == id)?;
     step["statement"]["text"].as_str()
+}
+
+/// The statements that a sentence quotes, in its order.
+fn quoted(sentence: &str) -> Vec<&str> {
+    sentence.split('`').skip(1).step_by(2).collect()
 }
 
 #[cfg(test)]
@@ -115,6 +133,19 @@ mod tests {
         assert!(!is_expected(&ideal, &order("WR", [5, 3])));
         assert!(!is_expected(&ideal, &order("WR", [3, 9])));
         assert!(!is_expected(&ideal, &json!({})));
+    }
+
+    #[test]
+    fn a_statement_that_is_not_drawn_is_known_from_the_sentence() {
+        let ideal = ideal(
+            "class = 'order'\npattern = 'WR'\nlocation = 'queue.mut'\n\
+             statements = ['q->mut = NULL;', 'fifo->mut']",
+        );
+        let mut undrawn = order("WR", [8, 5]);
+        assert!(!is_expected(&ideal, &undrawn));
+        undrawn["predictors"][0]["sentence"] =
+            json!("`q->mut = NULL;` (main) wrote queue.mut before `unlock(fifo->mut);` read it");
+        assert!(is_expected(&ideal, &undrawn));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use crate::accuracy::{Element, accuracy, computed};
 use crate::bug::{Bug, Group, Nature};
 use crate::diagnosis::{Diagnosis, Ending, GOOD_F};
-use crate::expected::{best_predictors, is_expected};
+use crate::expected::{best_predictors, fits_one, is_expected};
 use anyhow::Result;
 use serde::Serialize;
 use serde_json::Value;
@@ -42,9 +42,19 @@ pub struct Figures {
     pub untracked_failure_rate: Option<f64>,
     pub tracked_failure_rate: Option<f64>,
     pub title: Option<String>,
-    pub best_sentence: Option<String>,
-    pub best_class: Option<String>,
+    /// The best of each class, in words.
+    pub best: Vec<BestOfClass>,
+    /// F of the best of all.
     pub best_f: Option<f64>,
+}
+
+/// The best predictor of its class.
+#[derive(Clone, Debug, Serialize)]
+pub struct BestOfClass {
+    pub class: String,
+    pub f: f64,
+    pub sentence: String,
+    pub expected: bool,
 }
 
 pub fn figures(bug: &Bug, ending: &Ending, took: Duration) -> Result<Figures> {
@@ -115,13 +125,16 @@ fn from_sketch(row: &mut Figures, bug: &Bug, diagnosis: &Diagnosis) {
     row.untracked_failure_rate = provenance["untracked_failure_rate"].as_f64();
     row.tracked_failure_rate = provenance["tracked_failure_rate"].as_f64();
     row.title = sketch["title"].as_str().map(str::to_owned);
-    let f_of = |predictor: &&Value| predictor["score"]["f_measure"].as_f64().unwrap_or(0.0);
-    let best = best_predictors(sketch).max_by(|a, b| f_of(a).total_cmp(&f_of(b)));
-    if let Some(best) = best {
-        row.best_sentence = best["sentence"].as_str().map(str::to_owned);
-        row.best_class = best["class"].as_str().map(str::to_owned);
-        row.best_f = best["score"]["f_measure"].as_f64();
-    }
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    row.best = best_predictors(sketch)
+        .map(|best| BestOfClass {
+            class: text(&best["class"]),
+            f: best["score"]["f_measure"].as_f64().unwrap_or(0.0),
+            sentence: text(&best["sentence"]),
+            expected: fits_one(&bug.ideal.predictors, best, sketch),
+        })
+        .collect();
+    row.best_f = row.best.iter().map(|best| best.f).max_by(f64::total_cmp);
 }
 
 /// The mean of the figures that are there, and how many those are.

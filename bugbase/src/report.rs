@@ -131,14 +131,16 @@ pub fn page(rows: &[Figures], limits: &str) -> String {
     let _ = writeln!(text, "\n{}\n", averages(rows).replace('\n', "\n\n"));
     text.push_str("## What the sketches say\n\n");
     for row in rows {
-        if let Some(sentence) = &row.best_sentence {
-            let title = row.title.as_deref().unwrap_or_default();
-            let expected = if row.expected {
-                "expected"
-            } else {
-                "not the expected one"
-            };
-            let _ = writeln!(text, "- **{}** ({title}): {sentence} ({expected})", row.bug);
+        if let Some(title) = &row.title {
+            let _ = writeln!(text, "- **{}**: {title}", row.bug);
+        }
+        for best in &row.best {
+            let mark = if best.expected { ", expected" } else { "" };
+            let _ = writeln!(
+                text,
+                "  - {} (F {:.2}{mark}): {}",
+                best.class, best.f, best.sentence
+            );
         }
     }
     text.push_str("\n## Not diagnosed yet\n\n");
