@@ -16,6 +16,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <time.h>
 
 #define PAGES 64
 #define CONNECTIONS 2
@@ -38,7 +39,8 @@ static pthread_mutex_t mutexMain = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t mutexAux = PTHREAD_MUTEX_INITIALIZER;
 #endif
 static volatile int inMutex;
-/* How often the section was entered, for sqlite3_status. */
+/* When the section was entered last and how often, for sqlite3_status. */
+static uint64_t enteredAt;
 static volatile unsigned long nEnter __attribute__((aligned(64)));
 static volatile pthread_t mutexOwner __attribute__((aligned(64)));
 static BtShared sharedCache = {.mutex = PTHREAD_MUTEX_INITIALIZER};
@@ -49,6 +51,13 @@ static uint64_t next_random(Connection *db)
     db->random ^= db->random >> 7;
     db->random ^= db->random << 17;
     return db->random;
+}
+
+static uint64_t now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
 /* Enters the library's critical section; a thread that is inside may enter again. */
@@ -65,6 +74,7 @@ static void sqlite3UnixEnterMutex(void)
     pthread_mutex_lock(&mutexMain);
     pthread_mutex_lock(&mutexAux);
     inMutex = 1;
+    enteredAt = now();
     nEnter++;
     mutexOwner = pthread_self();
     pthread_mutex_unlock(&mutexAux);
@@ -75,6 +85,7 @@ static void sqlite3UnixEnterMutex(void)
     }
     pthread_mutex_lock(&mutexMain);
     inMutex = 1;
+    enteredAt = now();
     nEnter++;
     mutexOwner = pthread_self();
 #endif
@@ -175,11 +186,12 @@ int main(int argc, char **argv)
                                       .random = 0x853c49e6748fea9bULL + (uint64_t)i};
         pthread_create(&threads[i], NULL, connection_thread, &connections[i]);
     }
-    uint64_t sum = 0;
+    uint64_t sum = 0, begun = now();
     for (int i = 0; i < CONNECTIONS; i++) {
         pthread_join(threads[i], NULL);
         sum += connections[i].sum;
     }
-    printf("%d statements, %lu entries, sum %llx\n", CONNECTIONS * statements, nEnter, (unsigned long long)sum);
+    printf("%d statements, %lu entries, the last after %llu ns, sum %llx\n", CONNECTIONS * statements, nEnter,
+           (unsigned long long)(enteredAt - begun), (unsigned long long)sum);
     return 0;
 }
