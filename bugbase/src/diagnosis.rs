@@ -1,4 +1,7 @@
 //! One bug from first failure to a settled sketch, with a live progress line.
+//!
+//! [`follow`] wants an answer and calls anything else an error: the demo. [`watch`]
+//! takes whatever there is at the end: the evaluation.
 
 use crate::api::Campaign;
 use crate::bug::Bug;
@@ -6,6 +9,7 @@ use crate::fleet::Fleet;
 use anyhow::{Result, bail};
 use indicatif::{ProgressBar, ProgressStyle};
 use serde_json::Value;
+use std::cmp::Ordering;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -27,11 +31,7 @@ pub fn follow(
     patience: Duration,
     interrupted: impl Fn() -> bool,
 ) -> Result<Diagnosis> {
-    let line = ProgressBar::new_spinner();
-    line.set_style(ProgressStyle::with_template(
-        "{spinner} {elapsed:>4} {wide_msg}",
-    )?);
-    line.enable_steady_tick(Duration::from_millis(100));
+    let line = progress_line()?;
     let deadline = Instant::now() + patience;
     let mut last = String::from("no failure yet");
     while Instant::now() < deadline {
@@ -74,6 +74,109 @@ pub fn follow(
         "no sketch with F ≥ {GOOD_F} within {} s ({last})",
         patience.as_secs()
     )
+}
+
+/// When a diagnosis is given up.
+pub struct Limits {
+    pub time: Duration,
+    pub runs: u64,
+}
+
+/// How a diagnosis ended, whatever came of it.
+pub enum Ending {
+    /// A campaign settled on a predictor of at least [`GOOD_F`].
+    Settled(Diagnosis),
+    /// The best that there was when a limit was hit or nothing went on any more.
+    GivenUp(Option<Diagnosis>, String),
+    NotTried(String),
+}
+
+impl Ending {
+    pub fn diagnosis(&self) -> Option<&Diagnosis> {
+        match self {
+            Ending::Settled(diagnosis) => Some(diagnosis),
+            Ending::GivenUp(diagnosis, _) => diagnosis.as_ref(),
+            Ending::NotTried(_) => None,
+        }
+    }
+}
+
+/// Follows the campaigns of a bug to an end. An error is one of the harness.
+pub fn watch(
+    bug: &Bug,
+    fleet: &mut Fleet,
+    limits: &Limits,
+    interrupted: impl Fn() -> bool,
+) -> Result<Ending> {
+    let line = progress_line()?;
+    let deadline = Instant::now() + limits.time;
+    loop {
+        let campaigns = fleet.api.campaigns()?;
+        let leading = campaigns.iter().max_by(|a, b| {
+            (f_of(a), a.failures as f64)
+                .partial_cmp(&(f_of(b), b.failures as f64))
+                .unwrap_or(Ordering::Equal)
+        });
+        let shown = leading.map_or("no failure yet".to_owned(), progress);
+        line.set_message(format!("{}: {shown}", bug.name));
+        if let Some(done) = leading.filter(|c| c.state == "settled" && f_of(c) >= GOOD_F) {
+            line.finish_and_clear();
+            return Ok(match sketch_of(done, fleet)? {
+                Some(diagnosis) => Ending::Settled(diagnosis),
+                None => Ending::GivenUp(None, "it settled without a sketch".into()),
+            });
+        }
+        if interrupted() {
+            bail!("interrupted ({shown})");
+        }
+        let runs = campaigns.iter().map(|c| c.runs).max().unwrap_or(0);
+        let going_on = |c: &Campaign| ["preparing", "tracking"].contains(&c.state.as_str());
+        let reason = if Instant::now() >= deadline {
+            Some(format!(
+                "time limit of {} s ({shown})",
+                limits.time.as_secs()
+            ))
+        } else if runs >= limits.runs {
+            Some(format!("limit of {} runs ({shown})", limits.runs))
+        } else if !fleet.is_running() {
+            Some(format!("the agents ended ({shown})"))
+        } else if !campaigns.is_empty() && !campaigns.iter().any(going_on) {
+            let problem = campaigns.iter().find_map(|c| c.problem.clone());
+            Some(problem.unwrap_or(format!("nothing goes on any more ({shown})")))
+        } else {
+            None
+        };
+        if let Some(reason) = reason {
+            line.finish_and_clear();
+            let last = match leading {
+                Some(campaign) => sketch_of(campaign, fleet)?,
+                None => None,
+            };
+            return Ok(Ending::GivenUp(last, reason));
+        }
+        sleep(Duration::from_millis(150));
+    }
+}
+
+/// A campaign's sketch, if it has one yet.
+fn sketch_of(campaign: &Campaign, fleet: &Fleet) -> Result<Option<Diagnosis>> {
+    let path = format!("/api/v1/campaigns/{}/sketch", campaign.id);
+    let Ok(text) = fleet.api.text(&path) else {
+        return Ok(None);
+    };
+    Ok(Some(Diagnosis {
+        campaign: campaign.clone(),
+        sketch: serde_json::from_str(&text)?,
+    }))
+}
+
+fn progress_line() -> Result<ProgressBar> {
+    let line = ProgressBar::new_spinner();
+    line.set_style(ProgressStyle::with_template(
+        "{spinner} {elapsed:>4} {wide_msg}",
+    )?);
+    line.enable_steady_tick(Duration::from_millis(100));
+    Ok(line)
 }
 
 /// Waits until the agents have ended by themselves, or patience has.

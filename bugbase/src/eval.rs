@@ -1,164 +1,109 @@
 //! `./dev eval`: diagnose bugs and compare with what their folders say.
 //!
-//! The first form of the evaluation: one row a bug, with the expected predictor
-//! checked against the hand-made sketch. Accuracy, overhead and repetition come
-//! with the whole corpus.
+//! For each bug a local fleet runs the workload until a campaign has settled or a
+//! limit is hit; what came out is a row of figures (`figures`), printed as it comes
+//! and kept as JSON and as a page (`report`). A bug that is not diagnosed is a row
+//! too, with the reason in words.
+//!
+//! Deliberately absent: overhead (the benchmark measures it side by side), plots and
+//! repetition.
 
-use crate::bug::{self, Bug, IdealPredictor};
-use crate::diagnosis::{Diagnosis, follow};
+use crate::bug::{self, Bug};
+use crate::diagnosis::{Ending, Limits, watch};
+use crate::figures::{Figures, figures};
 use crate::fleet::{Fleet, Fuel, prepare};
 use crate::folder::emptied;
+use crate::report;
 use crate::tools::Tools;
-use anyhow::{Result, bail};
-use serde_json::Value;
+use anyhow::{Context, Result, bail};
 use std::fs;
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 #[derive(clap::Args)]
 pub struct Arguments {
     /// The bugs; all if none is named.
     bugs: Vec<String>,
+    /// Give a bug up after so many runs of its program.
+    #[arg(long, default_value_t = 20_000)]
+    runs: u64,
+    /// Give a bug up after so many seconds.
+    #[arg(long, default_value_t = 300)]
+    seconds: u64,
+    /// How many agents run the program at the same time.
+    #[arg(long, default_value_t = 3)]
+    agents: u32,
     /// Also write the rows to this file.
     #[arg(long)]
     json: Option<PathBuf>,
+    /// Also write a page with tables, for docs/evaluation.md.
+    #[arg(long)]
+    page: Option<PathBuf>,
     #[arg(long, default_value = "target/eval")]
     folder: PathBuf,
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let bugs = if arguments.bugs.is_empty() {
-        bug::all()?
-    } else {
-        arguments
-            .bugs
-            .iter()
-            .map(|name| bug::named(name))
-            .collect::<Result<_>>()?
-    };
+    let bugs = bug::chosen(&arguments.bugs)?;
     let tools = Tools::find()?;
-    println!(
-        "{:<20} {:>5} {:>8} {:>10} {:>6} {:>5} {:>8}  best order predictor",
-        "bug", "σ", "failing", "successful", "F", "steps", "seconds"
-    );
+    // A fleet ends with the value that holds it, so an interrupted evaluation has
+    // to return, not to die.
+    let stop = Arc::new(AtomicBool::new(false));
+    let stopped = stop.clone();
+    ctrlc::set_handler(move || stopped.store(true, Ordering::Relaxed))?;
+    println!("{}", report::head());
     let mut rows = Vec::new();
-    let mut missed = Vec::new();
     for bug in &bugs {
-        let begun = Instant::now();
-        let diagnosis = diagnose(&tools, bug, arguments)?;
-        let expected = is_expected(&bug.ideal.predictor, &diagnosis.sketch);
-        let row = row(bug, &diagnosis, expected, begun.elapsed());
-        println!(
-            "{:<20} {:>5} {:>8} {:>10} {:>6.2} {:>5} {:>8.1}  {}",
-            bug.name,
-            row["sigma"],
-            row["failing"],
-            row["successful"],
-            row["f"].as_f64().unwrap_or_default(),
-            row["steps"],
-            begun.elapsed().as_secs_f64(),
-            if expected {
-                "as expected"
-            } else {
-                "not the expected one"
-            },
-        );
-        if !expected {
-            missed.push(bug.name.as_str());
-        }
+        let row = evaluate(&tools, bug, arguments, &stop)?;
+        println!("{}", report::line(&row));
         rows.push(row);
     }
+    println!("{}", report::averages(&rows));
     if let Some(file) = &arguments.json {
-        fs::write(file, serde_json::to_string_pretty(&rows)? + "\n")?;
+        let text = serde_json::to_string_pretty(&rows)? + "\n";
+        fs::write(file, text).with_context(|| format!("writing {}", file.display()))?;
     }
-    if !missed.is_empty() {
-        bail!("not the expected predictor: {}", missed.join(", "));
+    if let Some(file) = &arguments.page {
+        let limits = format!(
+            "at most {} s and {} runs a bug, {} agents",
+            arguments.seconds, arguments.runs, arguments.agents
+        );
+        fs::write(file, report::page(&rows, &limits))
+            .with_context(|| format!("writing {}", file.display()))?;
+    }
+    // Over the whole corpus the rows are the result. Who names bugs wants them
+    // diagnosed.
+    let missed: Vec<_> = rows.iter().filter(|row| !row.expected).collect();
+    if !arguments.bugs.is_empty() && !missed.is_empty() {
+        let names: Vec<_> = missed.iter().map(|row| row.bug.as_str()).collect();
+        bail!("not the expected predictor: {}", names.join(", "));
     }
     Ok(())
 }
 
-fn diagnose(tools: &Tools, bug: &Bug, arguments: &Arguments) -> Result<Diagnosis> {
+/// One bug from building it to its row. Only what is wrong with our own tools or
+/// folders is an error; everything else is a row.
+fn evaluate(tools: &Tools, bug: &Bug, arguments: &Arguments, stop: &AtomicBool) -> Result<Figures> {
+    if bug.failure.hang_after_ms.is_some() {
+        let ending = Ending::NotTried("the agent has no hang detection".into());
+        return figures(bug, &ending, Duration::ZERO);
+    }
     let folder = emptied(&arguments.folder.join(&bug.name))?;
+    let begun = Instant::now();
     let prepared = prepare(tools, bug, &folder)?;
-    let mut fleet = Fleet::start(tools, bug, &prepared, &folder, 3, &Fuel::UntilFinished)?;
-    follow(bug, &mut fleet, Duration::from_secs(300), || false)
-}
-
-fn row(bug: &Bug, diagnosis: &Diagnosis, expected: bool, took: Duration) -> Value {
-    let sketch = &diagnosis.sketch;
-    serde_json::json!({
-        "bug": bug.name,
-        "sigma": sketch["provenance"]["sigma"],
-        "failing": sketch["provenance"]["failing_runs"],
-        "successful": sketch["provenance"]["successful_runs"],
-        "f": diagnosis.campaign.best.as_ref().map(|b| b.f_measure),
-        "steps": sketch["steps"].as_array().map_or(0, Vec::len),
-        "expected_predictor": expected,
-        "seconds": took.as_secs_f64(),
-    })
-}
-
-/// Whether the sketch's best order predictor is the one the bug's folder names.
-pub fn is_expected(ideal: &IdealPredictor, sketch: &Value) -> bool {
-    let text_of = |id: &Value| {
-        let steps = sketch["steps"].as_array()?;
-        let step = steps.iter().find(|s| &s["statement"]["id"] == id)?;
-        step["statement"]["text"].as_str()
+    let fuel = Fuel::UntilFinished;
+    let mut fleet = Fleet::start(tools, bug, &prepared, &folder, arguments.agents, &fuel)?;
+    let limits = Limits {
+        time: Duration::from_secs(arguments.seconds),
+        runs: arguments.runs,
     };
-    let best = sketch["predictors"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .find(|p| p["best"] == true && p["class"] == "order");
-    let Some(order) = best.map(|p| &p["predictor"]["order"]) else {
-        return false;
-    };
-    let field = &order["location"]["field"];
-    let location = match (field["record"].as_str(), field["field"].as_str()) {
-        (Some(record), Some(field)) => format!("{record}.{field}"),
-        _ => order["location"]["global"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned(),
-    };
-    order["pattern"] == ideal.pattern.as_str()
-        && location == ideal.location
-        && text_of(&order["statements"][0]) == Some(ideal.first.as_str())
-        && text_of(&order["statements"][1]).is_some_and(|text| text.contains(&ideal.then_reads))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn sketch(pattern: &str, first: &str) -> Value {
-        serde_json::json!({
-            "steps": [
-                {"statement": {"id": 3, "text": first}},
-                {"statement": {"id": 5, "text": "unlock(fifo->mut);"}},
-            ],
-            "predictors": [{
-                "best": true, "class": "order",
-                "predictor": {"order": {
-                    "pattern": pattern,
-                    "location": {"field": {"record": "queue", "field": "mut"}},
-                    "statements": [3, 5],
-                }},
-            }],
-        })
+    let ending = watch(bug, &mut fleet, &limits, || stop.load(Ordering::Relaxed))?;
+    fleet.dismiss_agents();
+    if let Some(diagnosis) = ending.diagnosis() {
+        let text = serde_json::to_string_pretty(&diagnosis.sketch)?;
+        fs::write(folder.join("sketch.json"), text + "\n")?;
     }
-
-    #[test]
-    fn only_the_named_order_is_the_expected_one() {
-        let ideal = IdealPredictor {
-            pattern: "WR".into(),
-            location: "queue.mut".into(),
-            first: "q->mut = NULL;".into(),
-            then_reads: "fifo->mut".into(),
-        };
-        assert!(is_expected(&ideal, &sketch("WR", "q->mut = NULL;")));
-        assert!(!is_expected(&ideal, &sketch("RW", "q->mut = NULL;")));
-        assert!(!is_expected(&ideal, &sketch("WR", "q->full = 0;")));
-        assert!(!is_expected(&ideal, &serde_json::json!({})));
-    }
+    figures(bug, &ending, begun.elapsed())
 }

@@ -1,8 +1,13 @@
 //! A server and a handful of agents on this machine, and their orderly end.
+//!
+//! A workload that is the same in every run is left to the agent's own loop; one
+//! that varies has a driver in front of each agent.
 
 use crate::api::Api;
 use crate::bug::{Bug, Language};
+use crate::driver::{Driver, Member};
 use crate::tools::{Tools, run};
+use crate::workload::Files;
 use anyhow::{Context, Result, bail};
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -77,6 +82,7 @@ pub struct Fleet {
     pub api: Api,
     server: Child,
     agents: Vec<Child>,
+    drivers: Vec<Driver>,
 }
 
 impl Fleet {
@@ -94,26 +100,53 @@ impl Fleet {
             api: Api::new(url),
             server,
             agents: Vec::new(),
+            drivers: Vec::new(),
         };
         for number in 1..=agents {
             let name = format!("agent-{number}");
             let output = folder.join(format!("{name}.output"));
+            let mut agent_arguments: Vec<OsString> =
+                ["run", "--agent", &name, "--server", &fleet.api.url, "--key"]
+                    .map(OsString::from)
+                    .into();
+            agent_arguments.push(data.join("signing.pub").into());
+            agent_arguments.push("--cache".into());
+            agent_arguments.push(folder.join("cache").into());
+            // One machine plays a fleet: what is a share of many machines' runs
+            // there would only be a delay here.
+            agent_arguments.extend(["--canary", "1"].map(OsString::from));
+            for code in &bug.failure.exit_codes {
+                agent_arguments.push("--fail-exit".into());
+                agent_arguments.push(code.to_string().into());
+            }
+            let log = folder.join(format!("{name}.log"));
+            if bug.workload.varies() {
+                let member = Member {
+                    number: u64::from(number),
+                    agent: tools.agent.clone(),
+                    agent_arguments,
+                    program: prepared.deployed.clone(),
+                    input: prepared.input.clone(),
+                    output,
+                    log,
+                };
+                fleet.drivers.push(Driver::start(bug, member, fuel)?);
+                continue;
+            }
+            let files = Files {
+                input: &prepared.input,
+                output: &output,
+                folder: &bug.folder,
+            };
             let agent = Command::new(&tools.agent)
-                .args(["run", "--agent", &name, "--server", &fleet.api.url])
+                .args(agent_arguments)
                 .args(fuel.arguments())
-                // One machine plays a fleet: what is a share of many machines'
-                // runs there would only be a delay here.
-                .args(["--canary", "1"])
-                .arg("--key")
-                .arg(data.join("signing.pub"))
-                .arg("--cache")
-                .arg(folder.join("cache"))
                 .arg("--")
                 .arg(&prepared.deployed)
-                .args(bug.workload.arguments(&prepared.input, &output))
+                .args(bug.workload.arguments(&files, 0))
                 .stdin(Stdio::null())
                 .stdout(Stdio::null())
-                .stderr(File::create(folder.join(format!("{name}.log")))?)
+                .stderr(File::create(log)?)
                 .spawn()
                 .with_context(|| format!("starting {}", tools.agent.display()))?;
             fleet.agents.push(agent);
@@ -123,16 +156,22 @@ impl Fleet {
 
     /// Whether anything is left that could bring new runs.
     pub fn is_running(&mut self) -> bool {
-        self.agents
-            .iter_mut()
-            .any(|agent| matches!(agent.try_wait(), Ok(None)))
+        self.drivers.iter().any(Driver::is_running)
+            || self
+                .agents
+                .iter_mut()
+                .any(|agent| matches!(agent.try_wait(), Ok(None)))
     }
 
     /// Lets the agents end by themselves; the server stays.
     pub fn dismiss_agents(&mut self) {
+        for driver in &mut self.drivers {
+            driver.finish();
+        }
         for agent in &mut self.agents {
             end(agent);
         }
+        self.drivers.clear();
         self.agents.clear();
     }
 }
@@ -145,7 +184,7 @@ impl Drop for Fleet {
 }
 
 /// Ends a process that we started. An agent ends its program when it is ended.
-fn end(child: &mut Child) {
+pub fn end(child: &mut Child) {
     let terminated = Command::new("kill")
         .arg(child.id().to_string())
         .stderr(Stdio::null())

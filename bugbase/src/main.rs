@@ -4,17 +4,26 @@
 //! and the server's HTTP API) and links none of our crates, so that whatever it
 //! shows, a user can do.
 
+mod accuracy;
 mod api;
 mod bench;
 mod bench_agent;
 mod bench_slicer;
 mod bug;
+mod check;
 mod demo;
 mod diagnosis;
+mod driver;
 mod eval;
+mod expected;
+mod figures;
 mod fleet;
 mod folder;
+mod program;
+mod rate;
+mod report;
 mod tools;
+mod workload;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
@@ -33,6 +42,10 @@ enum Command {
     Demo(demo::Arguments),
     /// Diagnose bugs and print how it went.
     Eval(eval::Arguments),
+    /// Run the faulty programs without any tool and count the failures.
+    Rate(rate::Arguments),
+    /// Run the fixed programs, which must never fail.
+    Fixed(rate::Arguments),
     /// Measure.
     Bench(bench::Arguments),
 }
@@ -41,6 +54,8 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Demo(arguments) => demo::run(&arguments),
         Command::Eval(arguments) => eval::run(&arguments),
+        Command::Rate(arguments) => rate::rate(&arguments),
+        Command::Fixed(arguments) => rate::fixed(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
     };
     match result {

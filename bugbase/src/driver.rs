@@ -1,0 +1,132 @@
+//! A fleet member whose users give the program something else each time.
+//!
+//! The agent's own loop repeats one command line. Where the workload varies, this
+//! runs the agent once for each run instead, as a machine's users would, with the
+//! arguments of the next seed.
+
+use crate::bug::Bug;
+use crate::fleet::{Fuel, end};
+use crate::workload::Files;
+use anyhow::{Context, Result};
+use std::ffi::OsString;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::{JoinHandle, sleep, spawn};
+use std::time::Duration;
+
+/// Seeds of different members never meet.
+const SEEDS_A_MEMBER: u64 = 1 << 32;
+
+pub struct Driver {
+    stop: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// What one member runs.
+pub struct Member {
+    pub number: u64,
+    pub agent: PathBuf,
+    /// The agent's arguments up to `--`.
+    pub agent_arguments: Vec<OsString>,
+    pub program: PathBuf,
+    pub input: PathBuf,
+    pub output: PathBuf,
+    pub log: PathBuf,
+}
+
+impl Driver {
+    pub fn start(bug: &Bug, member: Member, fuel: &Fuel) -> Result<Self> {
+        let (most, records) = match fuel {
+            Fuel::UntilFinished => (u64::from(u32::MAX), None),
+            Fuel::Runs { count, records } => (u64::from(*count), Some(records.clone())),
+        };
+        let commands: Box<dyn Fn(u64) -> Vec<String> + Send> = {
+            let workload = bug.workload.clone();
+            let folder = bug.folder.clone();
+            let (input, output) = (member.input.clone(), member.output.clone());
+            Box::new(move |seed| {
+                let files = Files {
+                    input: &input,
+                    output: &output,
+                    folder: &folder,
+                };
+                workload.arguments(&files, seed)
+            })
+        };
+        File::create(&member.log).with_context(|| format!("creating {}", member.log.display()))?;
+        let stop = Arc::new(AtomicBool::new(false));
+        let stopped = stop.clone();
+        let thread = spawn(move || {
+            for run in 0..most {
+                let seed = member.number * SEEDS_A_MEMBER + run;
+                if stopped.load(Ordering::Relaxed) {
+                    break;
+                }
+                if let Err(error) = run_once(&member, &commands(seed), records.as_deref(), &stopped)
+                {
+                    // Said where the agent's own complaints are.
+                    let log = OpenOptions::new().append(true).open(&member.log);
+                    let _ = log.and_then(|mut log| writeln!(log, "{error:#}"));
+                    break;
+                }
+            }
+        });
+        Ok(Driver {
+            stop,
+            thread: Some(thread),
+        })
+    }
+
+    pub fn is_running(&self) -> bool {
+        self.thread.as_ref().is_some_and(|t| !t.is_finished())
+    }
+
+    /// Ends the run that goes on, if any, and waits for it.
+    pub fn finish(&mut self) {
+        self.stop.store(true, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+fn run_once(
+    member: &Member,
+    arguments: &[String],
+    records: Option<&Path>,
+    stopped: &AtomicBool,
+) -> Result<()> {
+    let own_record = member.log.with_extension("record");
+    let mut command = Command::new(&member.agent);
+    command.args(&member.agent_arguments);
+    if records.is_some() {
+        command.arg("--store-record").arg(&own_record);
+    }
+    let log = OpenOptions::new().append(true).open(&member.log)?;
+    let mut agent = command
+        .arg("--")
+        .arg(&member.program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log)
+        .spawn()
+        .with_context(|| format!("starting {}", member.agent.display()))?;
+    while agent.try_wait()?.is_none() {
+        if stopped.load(Ordering::Relaxed) {
+            end(&mut agent);
+            return Ok(());
+        }
+        sleep(Duration::from_millis(1));
+    }
+    if let Some(all) = records {
+        let record = fs::read(&own_record).context("reading the agent's record")?;
+        let mut all = OpenOptions::new().create(true).append(true).open(all)?;
+        all.write_all(&record)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,89 @@
+//! Nothing that diagnoses knows which bugs there are.
+//!
+//! The code of every room but this one is searched for the names of the bugs and of
+//! their source files. Comments and unit tests may give examples.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> &'static Path {
+    Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))
+}
+
+/// Folders with a description, and the sources in them.
+fn names() -> Vec<String> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(env!("CARGO_MANIFEST_DIR")).unwrap() {
+        let folder = entry.unwrap().path();
+        if !folder.join("bug.toml").is_file() {
+            continue;
+        }
+        names.push(folder.file_name().unwrap().to_string_lossy().into_owned());
+        for file in fs::read_dir(&folder).unwrap() {
+            let file = file.unwrap().path();
+            if matches!(file.extension().and_then(|e| e.to_str()), Some("c" | "cpp")) {
+                names.push(file.file_name().unwrap().to_string_lossy().into_owned());
+            }
+        }
+    }
+    names
+}
+
+fn rust_files(folder: &Path, into: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            rust_files(&path, into);
+        } else if path.extension().is_some_and(|e| e == "rs") {
+            into.push(path);
+        }
+    }
+}
+
+/// The lines that become part of the product: no comments, no unit tests.
+fn code(text: &str) -> impl Iterator<Item = &str> {
+    text.lines()
+        .take_while(|line| !line.starts_with("#[cfg(test)]"))
+        .filter(|line| !line.trim_start().starts_with("//"))
+}
+
+fn mentions(text: &str, names: &[String]) -> Vec<String> {
+    code(text)
+        .filter(|line| names.iter().any(|name| line.contains(name.as_str())))
+        .map(str::to_owned)
+        .collect()
+}
+
+#[test]
+fn no_other_room_knows_a_bug() {
+    let names = names();
+    assert!(names.iter().any(|name| name == "pbzip2"));
+    let rooms = [
+        "sketch-model",
+        "slicer",
+        "instrumenter",
+        "sketch-server",
+        "viewer",
+        "client-agent",
+        "build-store",
+        "code-patch",
+        "runtime",
+        "cli",
+    ];
+    for room in rooms {
+        let mut files = Vec::new();
+        rust_files(&root().join(room).join("src"), &mut files);
+        assert!(!files.is_empty(), "{room} has no sources");
+        for file in files {
+            let found = mentions(&fs::read_to_string(&file).unwrap(), &names);
+            assert!(found.is_empty(), "{}: {found:?}", file.display());
+        }
+    }
+}
+
+#[test]
+fn the_search_finds_what_it_is_for() {
+    let names = ["pbzip2".to_owned()];
+    let text = "//! pbzip2\nif program == \"pbzip2\" {\n    // pbzip2\n}\n#[cfg(test)]\npbzip2\n";
+    assert_eq!(mentions(text, &names), ["if program == \"pbzip2\" {"]);
+}

@@ -1,0 +1,48 @@
+//! The evaluation's own promises, on bugs whose outcome does not depend on the
+//! scheduler.
+//!
+//! A concurrent bug goes through the whole loop in `first_light`; here a sequential
+//! one does, and one that cannot be diagnosed yet says so.
+
+use serde_json::Value;
+use std::fs;
+use std::process::{Command, Output};
+use system_tests::command;
+
+fn evaluate(bug: &str) -> (Output, Value) {
+    let folder = tempfile::tempdir().unwrap();
+    let rows = folder.path().join("rows.json");
+    let output = Command::new(command("bugbase"))
+        .args(["eval", bug, "--folder"])
+        .arg(folder.path().join("eval"))
+        .arg("--json")
+        .arg(&rows)
+        .output()
+        .unwrap();
+    let text = fs::read_to_string(&rows).unwrap_or_else(|_| panic!("{output:?}"));
+    let rows: Value = serde_json::from_str(&text).unwrap();
+    (output, rows[0].clone())
+}
+
+/// The input decides: the seeds give the same failing and successful inputs each
+/// time, and the null pointer is read in failing runs only.
+#[test]
+fn a_bug_of_the_input_is_diagnosed() {
+    let (output, row) = evaluate("curl-965");
+    assert!(output.status.success(), "{output:?}");
+    assert_eq!(row["verdict"], "as expected", "{row}");
+    assert_eq!(row["expected"], true);
+    assert!(row["relevance"].as_f64().unwrap() > 0.0, "{row}");
+    assert!(row["successful_used"].as_u64().unwrap() > 0, "{row}");
+}
+
+#[test]
+fn what_cannot_be_diagnosed_yet_says_why() {
+    let (output, row) = evaluate("lock-order");
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(
+        row["verdict"],
+        "not diagnosed yet: the agent has no hang detection"
+    );
+    assert_eq!(row["accuracy"], Value::Null);
+}
