@@ -89,7 +89,7 @@ pub fn run(command: Command) -> Result<()> {
             print!("{}", viewer::text(&sketch, usize::from(width), color));
         }
         Format::Markdown => print!("{}", viewer::markdown(&sketch)),
-        Format::Html => print!("{}", viewer::page(&sketch, &[sketch.version])),
+        Format::Html => print!("{}", viewer::standalone(&sketch)),
         Format::Json => println!("{}", serde_json::to_string_pretty(&sketch)?),
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use crate::escape::{self, NAME_LIMIT, SENTENCE_LIMIT};
 use crate::numbers::{count, rate, share};
-use crate::shell::{document, sentence};
+use crate::shell::{self, Frame, document, sentence};
 use maud::{Markup, html};
 use sketch_model::{CampaignState, CampaignSummary};
 
@@ -35,7 +35,7 @@ pub fn failures_page(campaigns: &[CampaignSummary]) -> String {
             }
         }
     };
-    document("Failures", html! {}, body)
+    document(Frame::Served, "Failures", shell::everywhere("/"), body)
 }
 
 fn row(c: &CampaignSummary) -> Markup {

@@ -14,11 +14,16 @@
 mod escape;
 mod facts;
 mod failures;
+mod fold;
+mod headline;
+mod live;
 mod markdown;
 mod numbers;
 mod page;
+mod page_card;
 mod page_evidence;
 mod page_steps;
+mod page_threads;
 mod policy;
 mod prose;
 mod routing;
@@ -31,6 +36,6 @@ mod text_steps;
 
 pub use failures::failures_page;
 pub use markdown::markdown;
-pub use page::page;
-pub use policy::CONTENT_SECURITY_POLICY;
+pub use page::{SketchView, sketch_page, standalone};
+pub use policy::{CONTENT_SECURITY_POLICY, SCRIPT, SCRIPT_PATH};
 pub use text::text;

@@ -148,9 +148,7 @@ async fn campaign(
     path: Result<Path<u64>, PathRejection>,
 ) -> Result<Json<CampaignSummary>, Refusal> {
     let id = campaign_number(path)?;
-    let campaign = service.storage.campaign(id).await?;
-    let campaign = campaign.ok_or_else(|| no_such_campaign(id))?;
-    Ok(Json(summary(&service, &campaign).await?))
+    Ok(Json(find_summary(&service, id).await?))
 }
 
 async fn stop(
@@ -200,6 +198,13 @@ pub async fn summaries(service: &Service) -> Result<Vec<CampaignSummary>, Refusa
 async fn summary(service: &Service, campaign: &Campaign) -> Result<CampaignSummary, Refusal> {
     let counts = service.storage.build_counts(&campaign.build).await?;
     Ok(campaign.summary(counts))
+}
+
+/// One campaign at a glance.
+pub async fn find_summary(service: &Service, id: CampaignId) -> Result<CampaignSummary, Refusal> {
+    let campaign = service.storage.campaign(id).await?;
+    let campaign = campaign.ok_or_else(|| no_such_campaign(id))?;
+    summary(service, &campaign).await
 }
 
 /// A version of a campaign's sketch, or the latest.

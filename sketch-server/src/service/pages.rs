@@ -4,7 +4,7 @@
 //! that came from programs, so the policy that the viewer states with them
 //! forbids all scripts, and nothing may frame or cache them.
 
-use super::api::{Shared, Version, campaign_number, find_sketch, summaries, version};
+use super::api::{Shared, Version, campaign_number, find_sketch, find_summary, summaries, version};
 use super::http_error::Refusal;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
@@ -24,7 +24,13 @@ pub async fn sketch(
     let sketch = find_sketch(&service, id, version(query)?).await?;
     let latest = find_sketch(&service, id, None).await?.version;
     let versions: Vec<u32> = (1..=latest).collect();
-    Ok(page(viewer::page(&sketch, &versions)))
+    let campaign = find_summary(&service, id).await?;
+    let view = viewer::SketchView {
+        campaign: &campaign,
+        versions: &versions,
+        unfolded: false,
+    };
+    Ok(page(viewer::sketch_page(&sketch, view)))
 }
 
 fn page(html: String) -> Response {

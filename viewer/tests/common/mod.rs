@@ -213,16 +213,22 @@ pub fn pbzip2() -> FailureSketch {
                 index: ThreadIndex(0),
                 role: "main".to_owned(),
                 tid: 4711,
+                created_at: Vec::new(),
             },
             SketchThread {
                 index: ThreadIndex(1),
                 role: "consumer".to_owned(),
                 tid: 4713,
+                created_at: vec![SourceLocation {
+                    file: "/src/pbzip2/pbzip2.c".to_owned(),
+                    line: 1580,
+                }],
             },
             SketchThread {
                 index: ThreadIndex(2),
                 role: "fileWriter".to_owned(),
                 tid: 4714,
+                created_at: Vec::new(),
             },
         ],
         steps,
@@ -339,6 +345,7 @@ pub fn large() -> FailureSketch {
             index: ThreadIndex(i),
             role: "worker".to_owned(),
             tid: 5_000 + i as i32,
+            created_at: Vec::new(),
         })
         .collect();
     sketch.steps = (0..2_000)
@@ -348,9 +355,37 @@ pub fn large() -> FailureSketch {
             ..template[i as usize % 5].clone()
         })
         .collect();
+    // What matters stands far apart: the cause early, the failure at the end.
+    for (at, like, thread) in [(99, 5, 3), (1_999, 7, 40)] {
+        sketch.steps[at] = SketchStep {
+            number: at as u32 + 1,
+            thread: ThreadIndex(thread),
+            unordered_with: Vec::new(),
+            ..template[like].clone()
+        };
+    }
     sketch.arrows[0].from_step = 100;
-    sketch.arrows[0].to_step = 1_900;
+    sketch.arrows[0].to_step = 2_000;
     sketch
+}
+
+/// The page of a sketch as a server shows it.
+pub fn served(sketch: &FailureSketch, versions: &[u32]) -> String {
+    let mut campaign = campaigns().remove(0);
+    if !sketch.settled {
+        campaign.state = CampaignState::Tracking;
+    }
+    let view = viewer::SketchView {
+        campaign: &campaign,
+        versions,
+        unfolded: false,
+    };
+    viewer::sketch_page(sketch, view)
+}
+
+/// The sketch that `./dev demo` drew of the pbzip2 miniature on a real machine.
+pub fn real() -> FailureSketch {
+    serde_json::from_str(include_str!("../fixtures/pbzip2.json")).expect("the fixture is a sketch")
 }
 
 /// Three failures: diagnosed, under way, and one that cannot be diagnosed.
@@ -376,6 +411,12 @@ pub fn campaigns() -> Vec<CampaignSummary> {
             precision: 1.0,
             recall: 1.0,
             f_measure: 1.0,
+        }),
+        declared: false,
+        seen: Some(Seen {
+            first: 1_794_700_800,
+            last: 1_795_219_200,
+            days: vec![(20_772, 1), (20_775, 3), (20_777, 2), (20_778, 6)],
         }),
     };
     let second = CampaignSummary {
