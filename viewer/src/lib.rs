@@ -7,10 +7,11 @@
 //! Every word that came from a program (source, values, names) passes through
 //! [`escape`] before it reaches a terminal or a browser.
 //!
-//! Deliberately absent: JavaScript. The arrow of the page is laid out by the
-//! rows that it crosses, so nothing needs to be measured, and the page works
-//! under a policy that forbids all scripts.
+//! The arrow of the page is laid out by the rows that it crosses, so nothing needs
+//! to be measured, and a page works whole without its script, which only follows
+//! a diagnosis under way and moves between steps by keyboard.
 
+mod callgrind;
 mod escape;
 mod facts;
 mod failures;
@@ -28,14 +29,18 @@ mod policy;
 mod prose;
 mod routing;
 mod shell;
+mod svg;
+mod svg_arrows;
 mod syntax;
 mod text;
 mod text_evidence;
 mod text_line;
 mod text_steps;
 
+pub use callgrind::callgrind;
 pub use failures::failures_page;
 pub use markdown::markdown;
 pub use page::{SketchView, sketch_page, standalone};
 pub use policy::{CONTENT_SECURITY_POLICY, SCRIPT, SCRIPT_PATH};
+pub use svg::svg;
 pub use text::text;
