@@ -10,6 +10,7 @@ mod register;
 mod serve;
 mod sketch;
 mod slice;
+mod watch;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -52,7 +53,7 @@ enum Command {
     Serve(serve::Arguments),
     /// List the failures that a server knows
     Failures(sketch::FailuresArguments),
-    /// Show failure sketches
+    /// Show and export failure sketches
     #[command(subcommand)]
     Sketch(sketch::Command),
 }

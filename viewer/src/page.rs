@@ -30,12 +30,12 @@ pub fn sketch_page(sketch: &FailureSketch, view: SketchView<'_>) -> String {
         CampaignState::Preparing | CampaignState::Tracking
     );
     let body = html! {
-        @if going { (live::strip(view.campaign, Some(sketch.version))) }
+        @if going { (live::strip(view.campaign, Some(sketch.version), false)) }
         (head(sketch, &title, Some(view.campaign)))
         (drawing(sketch, view.unfolded, true))
         (evidence(sketch))
         (exports(sketch))
-        @if !going { (live::strip(view.campaign, Some(sketch.version))) }
+        @if !going { (live::strip(view.campaign, Some(sketch.version), false)) }
     };
     document(Frame::Served, &title, navigation, body)
 }

@@ -16,7 +16,7 @@ pub const SCRIPT_PATH: &str = "/assets/page.js";
 
 macro_rules! look {
     () => {
-        "default-src 'none'; style-src 'sha256-u6OrYTcqfqmmmmwwNx1P8k4SeUSUYy8EUumSAVl6OvI='; \
+        "default-src 'none'; style-src 'sha256-kkuABdkkPJLz8mEScXoUP5Jmm4WhKiqAJuGBoFrY19Y='; \
          img-src data:; base-uri 'none'"
     };
 }

@@ -338,9 +338,15 @@ pub fn first_failure() -> FailureSketch {
 
 /// Many threads and steps, as a long diagnosis may draw them.
 pub fn large() -> FailureSketch {
+    sized(64, 2_000)
+}
+
+/// So many threads and steps. What matters stands far apart: the cause early, the
+/// failure at the end.
+pub fn sized(threads: u32, steps: u32) -> FailureSketch {
     let mut sketch = pbzip2();
     let template = sketch.steps.clone();
-    sketch.threads = (0..64)
+    sketch.threads = (0..threads)
         .map(|i| SketchThread {
             index: ThreadIndex(i),
             role: "worker".to_owned(),
@@ -348,24 +354,29 @@ pub fn large() -> FailureSketch {
             created_at: Vec::new(),
         })
         .collect();
-    sketch.steps = (0..2_000)
-        .map(|i| SketchStep {
-            number: i + 1,
-            thread: ThreadIndex(i % 64),
-            ..template[i as usize % 5].clone()
+    let cause = steps / 20;
+    sketch.steps = (0..steps)
+        .map(|i| {
+            let like = match i {
+                i if i + 1 == steps => 7,
+                i if i + 1 == cause.max(1) => 5,
+                i => i as usize % 5,
+            };
+            let marked = like > 4;
+            SketchStep {
+                number: i + 1,
+                thread: ThreadIndex(i % threads),
+                unordered_with: if marked {
+                    Vec::new()
+                } else {
+                    template[like].unordered_with.clone()
+                },
+                ..template[like].clone()
+            }
         })
         .collect();
-    // What matters stands far apart: the cause early, the failure at the end.
-    for (at, like, thread) in [(99, 5, 3), (1_999, 7, 40)] {
-        sketch.steps[at] = SketchStep {
-            number: at as u32 + 1,
-            thread: ThreadIndex(thread),
-            unordered_with: Vec::new(),
-            ..template[like].clone()
-        };
-    }
-    sketch.arrows[0].from_step = 100;
-    sketch.arrows[0].to_step = 2_000;
+    sketch.arrows[0].from_step = cause.max(1);
+    sketch.arrows[0].to_step = steps;
     sketch
 }
 
