@@ -15,6 +15,7 @@ mod serve;
 mod sketch;
 mod slice;
 mod timings;
+mod watch;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -67,7 +68,7 @@ enum Command {
     Serve(serve::Arguments),
     /// List the failures that a server knows
     Failures(sketch::FailuresArguments),
-    /// Show failure sketches
+    /// Show and export failure sketches
     #[command(subcommand)]
     Sketch(sketch::Command),
 }

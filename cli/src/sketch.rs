@@ -1,9 +1,10 @@
-//! `failsketch sketch show` and `failsketch failures`: what the server knows, in a terminal.
+//! What a server knows, in a terminal: `failsketch failures`, `failsketch sketch`.
 
+use crate::watch;
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use sketch_model::{CampaignSummary, FailureSketch};
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
 const DEFAULT_SERVER: &str = "http://127.0.0.1:7420";
@@ -13,22 +14,31 @@ const NARROWEST: u16 = 60;
 pub enum Command {
     /// Print a failure sketch.
     Show(ShowArguments),
+    /// Write a failure sketch in a format that others can read.
+    Export(ExportArguments),
 }
 
+/// Which sketch is meant.
 #[derive(clap::Args)]
-pub struct ShowArguments {
+pub struct Which {
     /// The campaign's number, as `failsketch failures` lists it.
     #[arg(required_unless_present = "file")]
-    campaign: Option<u64>,
+    pub campaign: Option<u64>,
     /// The server to ask.
     #[arg(long, env = "FAILSKETCH_SERVER", default_value = DEFAULT_SERVER)]
-    server: String,
+    pub server: String,
     /// Read the sketch from a JSON file instead.
     #[arg(long, conflicts_with = "campaign")]
     file: Option<PathBuf>,
     /// An earlier version of the sketch.
     #[arg(long)]
     version: Option<u32>,
+}
+
+#[derive(clap::Args)]
+pub struct ShowArguments {
+    #[command(flatten)]
+    pub which: Which,
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
     /// Columns to fit into; the terminal's by default.
@@ -36,14 +46,40 @@ pub struct ShowArguments {
     width: Option<u16>,
     #[arg(long, value_enum, default_value_t = Color::Auto)]
     color: Color,
+    /// Stay, and show each newer sketch until the diagnosis is over.
+    #[arg(long, conflicts_with_all = ["file", "version", "format"])]
+    watch: bool,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(clap::Args)]
+pub struct ExportArguments {
+    #[command(flatten)]
+    which: Which,
+    #[arg(long, value_enum, default_value_t = Format::Html)]
+    format: Format,
+    /// The file to write; standard output by default.
+    #[arg(long, short)]
+    output: Option<PathBuf>,
+    /// Columns of a text export.
+    #[arg(long, default_value_t = 120)]
+    width: u16,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Format {
+    /// Plain text, as in a terminal.
     Text,
+    /// The same with the terminal's colours.
+    Ansi,
+    /// For a ticket.
     Markdown,
+    /// One file that needs nothing else.
     Html,
+    /// One picture.
+    Svg,
     Json,
+    /// A profile that KCachegrind opens.
+    Callgrind,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -61,38 +97,77 @@ pub struct FailuresArguments {
 }
 
 pub fn run(command: Command) -> Result<()> {
-    let Command::Show(arguments) = command;
-    let sketch = match (&arguments.file, arguments.campaign) {
+    match command {
+        Command::Show(arguments) if arguments.watch => watch::run(&arguments),
+        Command::Show(arguments) => {
+            let sketch = find(&arguments.which)?;
+            print!("{}", shown(&sketch, &arguments)?);
+            Ok(())
+        }
+        Command::Export(arguments) => export(&arguments),
+    }
+}
+
+/// The sketch as the arguments want it, for this terminal.
+pub fn shown(sketch: &FailureSketch, arguments: &ShowArguments) -> Result<String> {
+    let color = match arguments.color {
+        Color::Always => true,
+        Color::Never => false,
+        Color::Auto => std::io::stdout().is_terminal(),
+    };
+    let width = usize::from(arguments.width.unwrap_or_else(terminal_width));
+    let format = match arguments.format {
+        Format::Text if color => Format::Ansi,
+        format => format,
+    };
+    rendered(sketch, format, width)
+}
+
+fn rendered(sketch: &FailureSketch, format: Format, width: usize) -> Result<String> {
+    Ok(match format {
+        Format::Text => viewer::text(sketch, width, false),
+        Format::Ansi => viewer::text(sketch, width, true),
+        Format::Markdown => viewer::markdown(sketch),
+        Format::Html => viewer::standalone(sketch),
+        Format::Svg => viewer::svg(sketch),
+        Format::Json => serde_json::to_string_pretty(sketch)? + "\n",
+        Format::Callgrind => viewer::callgrind(sketch),
+    })
+}
+
+fn export(arguments: &ExportArguments) -> Result<()> {
+    let sketch = find(&arguments.which)?;
+    let text = rendered(&sketch, arguments.format, usize::from(arguments.width))?;
+    match &arguments.output {
+        Some(file) => std::fs::write(file, text).with_context(|| {
+            format!(
+                "{} cannot be written; choose another file with --output",
+                file.display()
+            )
+        }),
+        None => Ok(std::io::stdout().write_all(text.as_bytes())?),
+    }
+}
+
+/// The sketch that is meant, from the server or a file.
+pub fn find(which: &Which) -> Result<FailureSketch> {
+    let sketch = match (&which.file, which.campaign) {
         (Some(file), _) => std::fs::read_to_string(file)
             .with_context(|| format!("{} cannot be read", file.display()))?,
         (None, Some(campaign)) => {
-            let version = arguments
+            let version = which
                 .version
                 .map(|v| format!("?version={v}"))
                 .unwrap_or_default();
             let path = format!("/api/v1/campaigns/{campaign}/sketch{version}");
-            get(&arguments.server, &path)?
+            get(&which.server, &path)?
         }
         (None, None) => bail!("name a campaign, or a sketch with --file"),
     };
     let sketch: FailureSketch =
         serde_json::from_str(&sketch).context("this is not a failure sketch")?;
     sketch.schema.check("failure sketch")?;
-    match arguments.format {
-        Format::Text => {
-            let color = match arguments.color {
-                Color::Always => true,
-                Color::Never => false,
-                Color::Auto => std::io::stdout().is_terminal(),
-            };
-            let width = arguments.width.unwrap_or_else(terminal_width);
-            print!("{}", viewer::text(&sketch, usize::from(width), color));
-        }
-        Format::Markdown => print!("{}", viewer::markdown(&sketch)),
-        Format::Html => print!("{}", viewer::page(&sketch, &[sketch.version])),
-        Format::Json => println!("{}", serde_json::to_string_pretty(&sketch)?),
-    }
-    Ok(())
+    Ok(sketch)
 }
 
 pub fn failures(arguments: &FailuresArguments) -> Result<()> {
@@ -128,7 +203,7 @@ fn terminal_width() -> u16 {
 }
 
 /// A document of the server; its own sentence if it refuses.
-fn get(server: &str, path: &str) -> Result<String> {
+pub fn get(server: &str, path: &str) -> Result<String> {
     let url = format!("{}{path}", server.trim_end_matches('/'));
     let agent: ureq::Agent = ureq::Agent::config_builder()
         .http_status_as_error(false)

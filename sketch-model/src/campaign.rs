@@ -66,6 +66,43 @@ pub struct CampaignSummary {
     pub tracked_successful: u64,
     pub sketch_version: Option<u32>,
     pub best: Option<BestPredictor>,
+    /// A developer said that the last sketch is the answer; the stop rule did not.
+    #[serde(default)]
+    pub declared: bool,
+    /// When it was seen; `None` from a server that did not note it.
+    #[serde(default)]
+    pub seen: Option<Seen>,
+}
+
+/// When a failure was seen, by the server's clock.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Seen {
+    /// Seconds since 1970, UTC.
+    pub first: u64,
+    pub last: u64,
+    /// The latest days with failures, oldest first: days since 1970 and how many.
+    pub days: Vec<(u64, u64)>,
+}
+
+impl Seen {
+    /// Days that are kept.
+    pub const DAYS: usize = 14;
+
+    /// Takes note of one more failure. A clock that was set back changes no past.
+    pub fn note(&mut self, now: u64) {
+        if self.days.is_empty() {
+            self.first = now;
+        }
+        self.last = self.last.max(now);
+        let today = self.last / 86_400;
+        match self.days.last_mut() {
+            Some((day, count)) if *day == today => *count += 1,
+            _ => self.days.push((today, 1)),
+        }
+        if self.days.len() > Self::DAYS {
+            self.days.remove(0);
+        }
+    }
 }
 
 /// What an agent says when it asks what to run.
@@ -89,4 +126,25 @@ pub struct Assignment {
     /// than the original.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<FailureKind>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_counted_by_day_and_only_the_latest_days_are_kept() {
+        let mut seen = Seen::default();
+        for now in [86_400, 86_401, 2 * 86_400, 5] {
+            seen.note(now);
+        }
+        assert_eq!((seen.first, seen.last), (86_400, 2 * 86_400));
+        assert_eq!(seen.days, [(1, 2), (2, 2)], "a clock set back counts today");
+        for day in 3..30 {
+            seen.note(day * 86_400);
+        }
+        assert_eq!(seen.days.len(), Seen::DAYS);
+        assert_eq!(seen.days[0], (16, 1));
+        assert_eq!(seen.first, 86_400);
+    }
 }

@@ -1,8 +1,8 @@
 //! The failure sketch: what an engineer reads. Everything needed to draw it is in it.
 
 use crate::{
-    BuildId, CampaignId, Predictor, PredictorClass, RunId, Schema, Score, Statement, ThreadIndex,
-    Tier,
+    BuildId, CampaignId, Predictor, PredictorClass, RunId, Schema, Score, SourceLocation,
+    Statement, ThreadIndex, Tier,
 };
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +13,9 @@ pub struct SketchThread {
     /// Its start routine, by name: "main", "consumer".
     pub role: String,
     pub tid: i32,
+    /// Where threads with this start routine are created, as far as the slice knows.
+    #[serde(default)]
+    pub created_at: Vec<SourceLocation>,
 }
 
 /// How much a step matters.

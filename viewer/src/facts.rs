@@ -6,7 +6,8 @@
 
 use crate::routing::Arrow;
 use sketch_model::{
-    Emphasis, FailureSketch, Predictor, SketchStep, SketchThread, SketchValue, ThreadIndex,
+    Emphasis, FailureSketch, Predictor, SketchPredictor, SketchStep, SketchThread, SketchValue,
+    ThreadIndex,
 };
 
 /// The threads that have a step, in the order of the sketch, and with them any
@@ -24,6 +25,7 @@ pub fn columns(sketch: &FailureSketch) -> Vec<SketchThread> {
                 index: step.thread,
                 role: "unknown thread".to_owned(),
                 tid: 0,
+                created_at: Vec::new(),
             });
         }
     }
@@ -50,26 +52,75 @@ pub fn is_root_cause(sketch: &FailureSketch, step: &SketchStep) -> bool {
         Emphasis::RootCause => true,
         Emphasis::Context => false,
         // The failing statement can be named as well; its emphasis cannot say both.
-        Emphasis::Failing => {
-            let ends_arrow = sketch
-                .arrows
-                .iter()
-                .any(|a| a.from_step == step.number || a.to_step == step.number);
-            let named = sketch
-                .predictors
-                .iter()
-                .any(|p| p.best && p.predictor.statements().contains(&step.statement.id));
-            ends_arrow || named
-        }
+        Emphasis::Failing => !named_by(sketch, step).is_empty(),
     }
 }
 
-/// Whether the best value predictor speaks of this value at this step.
-pub fn is_telling(sketch: &FailureSketch, step: &SketchStep, value: &SketchValue) -> bool {
-    sketch.predictors.iter().filter(|p| p.best).any(|p| {
-        matches!(&p.predictor, Predictor::Value { statement, location, .. }
-            if *statement == step.statement.id && location.to_string() == value.of)
+/// The best predictors that this step is part of, by their position in the sketch.
+pub fn named_by(sketch: &FailureSketch, step: &SketchStep) -> Vec<usize> {
+    if step.emphasis == Emphasis::Context {
+        return Vec::new();
+    }
+    let by_arrow = |i: usize| {
+        sketch.arrows.iter().any(|a| {
+            a.predictor as usize == i && (a.from_step == step.number || a.to_step == step.number)
+        })
+    };
+    let drawn = |i: usize| sketch.arrows.iter().any(|a| a.predictor as usize == i);
+    let numbered = sketch.predictors.iter().enumerate();
+    numbered
+        .filter(|(i, p)| {
+            let named = p.predictor.statements().contains(&step.statement.id);
+            // An order that is drawn names the steps at its arrows and no others.
+            by_arrow(*i) || (p.best && named && !drawn(*i) && separates(p))
+        })
+        .map(|(i, _)| i)
+        .collect()
+}
+
+/// Whether it does better than saying of every run that it fails.
+pub fn separates(p: &SketchPredictor) -> bool {
+    let s = p.score.support;
+    let held = s.failing_true + s.successful_true;
+    let all = s.failing_observed() + s.successful_observed();
+    u128::from(s.failing_true) * u128::from(all)
+        > u128::from(s.failing_observed()) * u128::from(held)
+}
+
+/// The best value predictor that speaks of this value at this step.
+pub fn telling(sketch: &FailureSketch, step: &SketchStep, value: &SketchValue) -> Option<usize> {
+    sketch.predictors.iter().position(|p| {
+        p.best
+            && separates(p)
+            && matches!(&p.predictor, Predictor::Value { statement, location, .. }
+                if *statement == step.statement.id && location.to_string() == value.of)
     })
+}
+
+/// The same, yes or no.
+pub fn is_telling(sketch: &FailureSketch, step: &SketchStep, value: &SketchValue) -> bool {
+    telling(sketch, step, value).is_some()
+}
+
+/// The predictor that the answer rests on: the arrow's, else the best of all.
+pub fn leading(sketch: &FailureSketch) -> Option<&SketchPredictor> {
+    let of_arrow = sketch
+        .arrows
+        .first()
+        .and_then(|a| sketch.predictors.get(a.predictor as usize));
+    of_arrow.or_else(|| {
+        sketch
+            .predictors
+            .iter()
+            .filter(|p| p.best)
+            .max_by(|a, b| a.score.f_measure.total_cmp(&b.score.f_measure))
+    })
+}
+
+/// The step that fails.
+pub fn failing_step(sketch: &FailureSketch) -> Option<&SketchStep> {
+    let mut backward = sketch.steps.iter().rev();
+    backward.find(|s| s.emphasis == Emphasis::Failing)
 }
 
 /// "queue.mut ← NULL" for a write, "queue.mut = NULL" for a read.

@@ -7,30 +7,46 @@
 //! Every word that came from a program (source, values, names) passes through
 //! [`escape`] before it reaches a terminal or a browser.
 //!
-//! Deliberately absent: JavaScript. The arrow of the page is laid out by the
-//! rows that it crosses, so nothing needs to be measured, and the page works
-//! under a policy that forbids all scripts.
+//! The arrow of the page is laid out by the rows that it crosses, so nothing needs
+//! to be measured, and a page works whole without its script, which only follows
+//! a diagnosis under way and moves between steps by keyboard.
 
+mod callgrind;
 mod escape;
 mod facts;
-mod failures;
+mod fold;
+mod headline;
+mod live;
 mod markdown;
 mod numbers;
 mod page;
+mod page_card;
 mod page_evidence;
 mod page_steps;
+mod page_threads;
+mod pages;
 mod policy;
 mod prose;
 mod routing;
 mod shell;
+mod svg;
+mod svg_arrows;
 mod syntax;
 mod text;
 mod text_evidence;
 mod text_line;
 mod text_steps;
 
-pub use failures::failures_page;
+pub use callgrind::callgrind;
 pub use markdown::markdown;
-pub use page::page;
-pub use policy::CONTENT_SECURITY_POLICY;
+pub use page::{SketchView, sketch_page, standalone};
+pub use pages::builds::{BuildSeen, builds_page};
+pub use pages::failures::failures_page;
+pub use pages::fleet::{AgentSeen, RunCost, fleet_page};
+pub use pages::progress::progress_page;
+pub use pages::runs::{RunSide, SideBySide, SideCell, SideRow, runs_page};
+pub use pages::slice::slice_page;
+pub use pages::source::source_page;
+pub use policy::{CONTENT_SECURITY_POLICY, SCRIPT, SCRIPT_PATH};
+pub use svg::svg;
 pub use text::text;

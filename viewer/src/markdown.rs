@@ -5,6 +5,7 @@
 
 use crate::escape::{self, SENTENCE_LIMIT};
 use crate::facts;
+use crate::headline;
 use crate::numbers::{self, interval, probability, share};
 use crate::{prose, text};
 use sketch_model::FailureSketch;
@@ -14,6 +15,9 @@ const DRAWING_WIDTH: usize = 96;
 /// The sketch as Markdown.
 pub fn markdown(sketch: &FailureSketch) -> String {
     let mut out = format!("## {}\n\n", inline(&sketch.title));
+    if let Some(what) = headline::what_failed(sketch) {
+        out.push_str(&format!("{}\n\n", inline(&what)));
+    }
     out.push_str(&format!("**{}**\n\n", inline(&sketch.summary)));
     out.push_str(&format!(
         "{} · campaign {} · sketch {} · {}\n\n",

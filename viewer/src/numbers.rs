@@ -65,6 +65,31 @@ pub fn counted(n: u64, thing: &str) -> String {
     format!("{} {thing}{plural}", count(n))
 }
 
+/// "2026-11-16 05:30", UTC, of seconds since 1970.
+pub fn date(seconds: u64) -> String {
+    let (days, rest) = (seconds / 86_400, seconds % 86_400);
+    // Days are counted from 1 March of year 0, so that a leap day ends its year
+    // (the algorithm of Howard Hinnant's "chrono-compatible low-level date algorithms").
+    let z = days + 719_468;
+    let era = z / 146_097;
+    let of_era = z % 146_097;
+    let year_of_era = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+    let of_year = of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month = (5 * of_year + 2) / 153;
+    let day = of_year - (153 * month + 2) / 5 + 1;
+    let (month, later) = if month < 10 {
+        (month + 3, 0)
+    } else {
+        (month - 9, 1)
+    };
+    let year = year_of_era + era * 400 + later;
+    format!(
+        "{year:04}-{month:02}-{day:02} {:02}:{:02}",
+        rest / 3_600,
+        rest / 60 % 60
+    )
+}
+
 /// "9 of 9": in how many failing runs a predictor held, of those that could show it.
 pub fn failing_support(score: &Score) -> String {
     let s = score.support;
@@ -103,5 +128,9 @@ mod tests {
         assert_eq!(rate(None), "not known yet");
         assert_eq!(count(1_234_567), "1,234,567");
         assert_eq!(counted(1, "run"), "1 run");
+        assert_eq!(date(0), "1970-01-01 00:00");
+        assert_eq!(date(951_782_400), "2000-02-29 00:00");
+        assert_eq!(date(951_868_799), "2000-02-29 23:59");
+        assert_eq!(date(1_794_806_999), "2026-11-16 05:29");
     }
 }

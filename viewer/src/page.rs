@@ -1,16 +1,61 @@
-//! The sketch as one web page that needs nothing else: no script, no request.
+//! The sketch as a web page: from the server, or on its own as one file.
 
 use crate::escape::{self, NAME_LIMIT, SENTENCE_LIMIT};
-use crate::shell::{document, sentence};
-use crate::{facts, page_evidence, page_steps};
+use crate::live;
+use crate::shell::{self, Frame, document, sentence};
+use crate::{facts, headline, page_evidence, page_steps};
 use maud::{Markup, html};
-use sketch_model::FailureSketch;
+use sketch_model::{CampaignState, CampaignSummary, FailureSketch};
 
-/// The page of a sketch; `versions` are those of the same campaign one can go to.
-pub fn page(sketch: &FailureSketch, versions: &[u32]) -> String {
+/// What a server knows beside the sketch.
+#[derive(Clone, Copy, Debug)]
+pub struct SketchView<'a> {
+    pub campaign: &'a CampaignSummary,
+    /// The versions one can go to.
+    pub versions: &'a [u32],
+    /// Whether steps that only lead up to the failure are shown at once.
+    pub unfolded: bool,
+}
+
+/// The page of a sketch on a server.
+pub fn sketch_page(sketch: &FailureSketch, view: SketchView<'_>) -> String {
     let title = escape::visible(&sketch.title, SENTENCE_LIMIT);
+    let navigation = html! {
+        (shell::of_campaign(sketch.campaign, ""))
+        (versions(sketch, view.versions))
+    };
+    // Who comes for an answer reads that first; who waits for one, how far it is.
+    let going = matches!(
+        view.campaign.state,
+        CampaignState::Preparing | CampaignState::Tracking
+    );
     let body = html! {
-        (head(sketch, &title))
+        @if going { (live::strip(view.campaign, Some(sketch.version), false)) }
+        (head(sketch, &title, Some(view.campaign)))
+        (drawing(sketch, view.unfolded, true))
+        (evidence(sketch))
+        (exports(sketch))
+        @if !going { (live::strip(view.campaign, Some(sketch.version), false)) }
+    };
+    document(Frame::Served, &title, navigation, body)
+}
+
+/// The sketch as one file that needs nothing else: no script, no request.
+pub fn standalone(sketch: &FailureSketch) -> String {
+    let title = escape::visible(&sketch.title, SENTENCE_LIMIT);
+    let navigation = html! {
+        p.trail { span { "Campaign " (sketch.campaign) ", sketch " (sketch.version) } }
+    };
+    let body = html! {
+        (head(sketch, &title, None))
+        (drawing(sketch, false, false))
+        (evidence(sketch))
+    };
+    document(Frame::Standalone, &title, navigation, body)
+}
+
+fn drawing(sketch: &FailureSketch, unfolded: bool, served: bool) -> Markup {
+    html! {
         section.drawing aria-labelledby="drawing" {
             div.over {
                 h2 #drawing { "How it happens" }
@@ -19,30 +64,13 @@ pub fn page(sketch: &FailureSketch, versions: &[u32]) -> String {
             @if sketch.steps.is_empty() {
                 p.empty { "No step is drawn yet." }
             } @else {
-                (page_steps::drawing(sketch))
-            }
-        }
-        (page_evidence::predictors(sketch))
-        (page_evidence::provenance(sketch))
-        (page_evidence::stack(sketch))
-    };
-    document(&title, navigation(sketch, versions), body)
-}
-
-fn navigation(sketch: &FailureSketch, versions: &[u32]) -> Markup {
-    html! {
-        nav.trail aria-label="Where you are" {
-            a href="/" { "All failures" }
-            span { "Campaign " (sketch.campaign) }
-        }
-        @if versions.len() > 1 {
-            nav.versions aria-label="Versions of this sketch" {
-                span { "Sketch" }
-                @for version in versions {
-                    @if *version == sketch.version {
-                        a href={ "?version=" (version) } aria-current="page" { (version) }
-                    } @else {
-                        a href={ "?version=" (version) } { (version) }
+                (page_steps::drawing(sketch, unfolded))
+                @if served {
+                    p.fine.keys {
+                        kbd { "j" } " " kbd { "k" } " next and previous step, " kbd { "e" } " unfold or fold · "
+                        a href={ "?version=" (sketch.version) @if !unfolded { "&unfolded=true" } } {
+                            @if unfolded { "fold what leads up to it" } @else { "show every step" }
+                        }
                     }
                 }
             }
@@ -50,31 +78,90 @@ fn navigation(sketch: &FailureSketch, versions: &[u32]) -> Markup {
     }
 }
 
-fn head(sketch: &FailureSketch, title: &str) -> Markup {
-    let state = if sketch.settled {
-        "state settled"
-    } else {
-        "state tracking"
-    };
+fn evidence(sketch: &FailureSketch) -> Markup {
+    html! {
+        (page_evidence::predictors(sketch))
+        (page_evidence::provenance(sketch))
+        (page_evidence::stack(sketch))
+    }
+}
+
+fn versions(sketch: &FailureSketch, versions: &[u32]) -> Markup {
+    html! {
+        @if versions.len() > 1 {
+            nav.versions aria-label="Versions of this sketch" {
+                span { "Sketch" }
+                @for version in versions {
+                    a href={ "?version=" (version) }
+                        aria-current=[(*version == sketch.version).then_some("page")] { (version) }
+                }
+            }
+        }
+    }
+}
+
+fn exports(sketch: &FailureSketch) -> Markup {
+    let formats = [
+        ("html", "one HTML file"),
+        ("svg", "SVG"),
+        ("text", "text"),
+        ("markdown", "Markdown for a ticket"),
+        ("json", "JSON"),
+        ("callgrind", "Callgrind, for KCachegrind"),
+    ];
+    html! {
+        section.panel aria-labelledby="exports" {
+            h2 #exports { "Take it with you" }
+            ul.exports {
+                @for (format, name) in formats {
+                    li { a href={ "/campaigns/" (sketch.campaign) "/export/" (format) "?version=" (sketch.version) } download { (name) } }
+                }
+            }
+        }
+    }
+}
+
+fn head(sketch: &FailureSketch, title: &str, campaign: Option<&CampaignSummary>) -> Markup {
+    let (class, state) = state(sketch, campaign);
     html! {
         section.answer {
             p.eyebrow {
-                span class=(state) { (facts::state(sketch)) }
+                span class={ "state " (class) } { (state) }
                 span { (escape::visible(&sketch.program, NAME_LIMIT)) }
+                @if let Some(sort) = headline::sort_of_bug(sketch) { span { (sort) } }
                 span { "sketch " (sketch.version) }
                 span { "build " code { (escape::visible(&facts::short_build(sketch), NAME_LIMIT)) } }
             }
             h1 { (title) }
             div.why {
                 div {
-                    h2 { @if sketch.settled { "Why it fails" } @else { "Best answer so far" } }
+                    @if let Some(what) = headline::what_failed(sketch) {
+                        h2.what { "What failed" }
+                        p.what { (sentence(&what)) }
+                    }
+                    h2 { @if class == "settled" { "Why it fails" } @else { "Best answer so far" } }
                     p.summary { (sentence(&sketch.summary)) }
                 }
-                @if let Some(leading) = page_evidence::leading(sketch) {
+                @if let Some(leading) = facts::leading(sketch) {
                     (page_evidence::at_a_glance(&leading.score))
                 }
             }
         }
+    }
+}
+
+/// The state's class and words: the campaign's where it is known, as a developer
+/// may have stopped it or declared it answered after the sketch was drawn.
+fn state(
+    sketch: &FailureSketch,
+    campaign: Option<&CampaignSummary>,
+) -> (&'static str, &'static str) {
+    match campaign {
+        _ if sketch.settled => ("settled", "settled"),
+        Some(c) if c.declared => ("settled", "declared the answer by a developer"),
+        Some(c) if c.state == CampaignState::Stopped => ("stopped", "stopped"),
+        Some(c) if c.state == CampaignState::Failed => ("failed", "cannot go on"),
+        _ => ("tracking", facts::state(sketch)),
     }
 }
 

@@ -2,26 +2,11 @@
 //! the predictors, where the figures come from, and what is not known.
 
 use crate::escape::{self, NAME_LIMIT, SENTENCE_LIMIT};
-use crate::numbers::{self, count, interval, probability, share};
+use crate::numbers::{self, counted, interval, probability, share};
 use crate::prose;
 use crate::shell::sentence;
 use maud::{Markup, html};
 use sketch_model::{FailureSketch, Score, SketchPredictor};
-
-/// The predictor that the answer rests on: the arrow's, else the best of all.
-pub fn leading(sketch: &FailureSketch) -> Option<&SketchPredictor> {
-    let of_arrow = sketch
-        .arrows
-        .first()
-        .and_then(|a| sketch.predictors.get(a.predictor as usize));
-    of_arrow.or_else(|| {
-        sketch
-            .predictors
-            .iter()
-            .filter(|p| p.best)
-            .max_by(|a, b| a.score.f_measure.total_cmp(&b.score.f_measure))
-    })
-}
 
 /// In how many runs it held: the difference at a glance.
 pub fn at_a_glance(score: &Score) -> Markup {
@@ -57,24 +42,19 @@ fn bar(part: u64, whole: u64) -> Markup {
 
 /// All predictors, with their figures.
 pub fn predictors(sketch: &FailureSketch) -> Markup {
+    let numbered = sketch.predictors.iter().enumerate();
+    let (best, others): (Vec<_>, Vec<_>) = numbered.partition(|(_, p)| p.best);
     html! {
         section.panel aria-labelledby="predictors" {
             h2 #predictors { "What separates failing from successful runs" }
             @if sketch.predictors.is_empty() {
                 p.empty { "No predictor yet: failing and successful runs of the tracked build are needed." }
             } @else {
-                div.scroll tabindex="0" role="region" aria-labelledby="predictors" {
-                    table {
-                        thead { tr {
-                            th scope="col" { "Difference" }
-                            th scope="col" { "Failing runs" }
-                            th scope="col" { "Successful runs" }
-                            th.figure scope="col" { "Precision" }
-                            th.figure scope="col" { "Recall" }
-                            th.figure scope="col" { abbr title="F-measure with β = 0.5" { "F" } }
-                            th.figure scope="col" { abbr title="corrected p-value" { "p" } }
-                        } }
-                        tbody { @for p in &sketch.predictors { (row(p)) } }
+                (table(&best))
+                @if !others.is_empty() {
+                    details.others {
+                        summary { (counted(others.len() as u64, "more predictor")) span.fine { "not the best of their class" } }
+                        (table(&others))
                     }
                 }
                 p.fine { (prose::FIGURES) }
@@ -83,10 +63,29 @@ pub fn predictors(sketch: &FailureSketch) -> Markup {
     }
 }
 
-fn row(p: &SketchPredictor) -> Markup {
+fn table(predictors: &[(usize, &SketchPredictor)]) -> Markup {
+    html! {
+        div.scroll tabindex="0" role="region" aria-label="Predictors" {
+            table {
+                thead { tr {
+                    th scope="col" { "Difference" }
+                    th scope="col" { "Failing runs" }
+                    th scope="col" { "Successful runs" }
+                    th.figure scope="col" { "Precision" }
+                    th.figure scope="col" { "Recall" }
+                    th.figure scope="col" { abbr title="F-measure with β = 0.5" { "F" } }
+                    th.figure scope="col" { abbr title="corrected p-value" { "p" } }
+                } }
+                tbody { @for (i, p) in predictors { (row(*i, p)) } }
+            }
+        }
+    }
+}
+
+fn row(i: usize, p: &SketchPredictor) -> Markup {
     let s = &p.score;
     html! {
-        tr class=[p.best.then_some("best")] {
+        tr id={ "predictor-" (i + 1) } class=[p.best.then_some("best")] {
             th scope="row" {
                 span class={ "class " (p.class) } { @if p.best { "★ best " } (p.class) }
                 span.says { (sentence(&p.sentence)) }
@@ -128,7 +127,7 @@ pub fn stack(sketch: &FailureSketch) -> Markup {
     html! {
         @if !sketch.stack.is_empty() {
             details.panel {
-                summary { "Stack of the failure" span.fine { (count(sketch.stack.len() as u64)) " frames" } }
+                summary { "Stack of the failure" span.fine { (counted(sketch.stack.len() as u64, "frame")) } }
                 ol.stack start="0" {
                     @for frame in &sketch.stack { li { code { (escape::visible(frame, NAME_LIMIT)) } } }
                 }

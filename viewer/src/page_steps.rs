@@ -6,19 +6,40 @@
 //! their text needs, at any zoom, and no script has to measure them. Two routes
 //! are written, one for columns and one for a narrow window where the columns
 //! fall into one; the style sheet shows the one that fits.
+//!
+//! Steps that only lead up to the failure are folded (see `fold`): no arrow ends
+//! among them, so the line that stands for them draws what passes by.
 
 use crate::escape::{self, NAME_LIMIT, STATEMENT_LIMIT};
 use crate::facts;
+use crate::fold::{self, Group};
+use crate::numbers::counted;
+use crate::page_card::card;
+use crate::page_threads;
 use crate::routing::{self, Row, Strokes, Touch};
-use crate::syntax;
 use maud::{Markup, html};
-use sketch_model::{Emphasis, FailureSketch, SketchStep, SketchThread, SketchValue};
+use sketch_model::{Emphasis, FailureSketch, SketchStep, SketchThread};
+use std::ops::Range;
 
 /// More threads than this share one column.
 const MOST_COLUMNS: usize = 3;
+/// Statements that a folded line names; the others it counts.
+const NAMED: usize = 3;
 
-/// The drawing.
-pub fn drawing(sketch: &FailureSketch) -> Markup {
+/// What all rows of one drawing share.
+struct Drawing<'a> {
+    sketch: &'a FailureSketch,
+    threads: Vec<SketchThread>,
+    columns: usize,
+    wide: Vec<Row>,
+    narrow: Vec<Row>,
+    unfolded: bool,
+    /// By row.
+    folded: Vec<bool>,
+}
+
+/// The drawing, with its folds open or closed.
+pub fn drawing(sketch: &FailureSketch, unfolded: bool) -> Markup {
     let threads = facts::columns(sketch);
     let columns = if threads.len() > MOST_COLUMNS {
         1
@@ -32,23 +53,35 @@ pub fn drawing(sketch: &FailureSketch) -> Markup {
     let rows = sketch.steps.len();
     let wide = routing::route(rows, columns, &facts::arrows(sketch, place));
     let narrow = routing::route(rows, 1, &facts::arrows(sketch, |_| 0));
+    let lanes: Vec<usize> = match wide.first() {
+        Some(row) => row.lanes.iter().map(Vec::len).collect(),
+        None => vec![0; columns + 1],
+    };
+    let groups = fold::groups(sketch);
+    let mut folded = vec![false; rows];
+    for group in &groups {
+        if let Group::Folded(rows) = group {
+            folded[rows.clone()].fill(true);
+        }
+    }
+    let drawing = Drawing {
+        folded,
+        sketch,
+        columns,
+        wide,
+        narrow,
+        unfolded,
+        threads,
+    };
     html! {
-        div class={ "sketch columns-" (columns) @if threads.len() > 1 { " several" } } {
-            div.threads {
-                span.number {}
-                @for (i, thread) in threads.iter().enumerate() {
-                    @if (1..columns).contains(&i) {
-                        div class={ "gutter wide lanes-" (wide.first().map_or(0, |r| r.lanes[i].len())) } {}
-                    }
-                    div class={ "thread thread-" (hue(i)) } {
-                        span.role { (escape::visible(&thread.role, NAME_LIMIT)) }
-                        span.tid { "T" (i + 1) " · tid " (thread.tid) }
-                    }
-                }
-            }
+        div class={ "sketch columns-" (columns) @if drawing.threads.len() > 1 { " several" } } {
+            (page_threads::heading(sketch, &drawing.threads, columns, &lanes))
             ol.steps aria-label="Steps of the failing run, in the order of time" {
-                @for (row, step) in sketch.steps.iter().enumerate() {
-                    (step_row(sketch, &threads, row, place(step), &wide[row], &narrow[row]))
+                @for group in groups {
+                    @match group {
+                        Group::Shown(row) => (drawing.step(row)),
+                        Group::Folded(rows) => (drawing.fold(rows)),
+                    }
                 }
             }
         }
@@ -56,43 +89,103 @@ pub fn drawing(sketch: &FailureSketch) -> Markup {
 }
 
 /// Threads keep telling colours as far as there are colours.
-fn hue(column: usize) -> usize {
+pub fn hue(column: usize) -> usize {
     column % 6
 }
 
-fn step_row(
-    sketch: &FailureSketch,
-    threads: &[SketchThread],
-    row: usize,
-    place: usize,
-    wide: &Row,
-    narrow: &Row,
-) -> Markup {
-    let step = &sketch.steps[row];
-    let thread = facts::column_of(threads, step.thread);
-    let columns = wide.crossed_columns.len();
-    let emphasis = match step.emphasis {
-        Emphasis::Failing => "failing",
-        Emphasis::RootCause => "cause",
-        Emphasis::Context if step.static_only => "context unrecorded",
-        Emphasis::Context => "context",
-    };
-    html! {
-        li class={ "step " (emphasis) " thread-" (hue(thread)) } id={ "step-" (step.number) } {
-            span.number { span.hidden { "Step " } (step.number) }
-            (gutter(narrow, 0, "narrow"))
-            @for column in 0..columns {
-                @if column > 0 || columns == 1 { (gutter(wide, column, "wide")) }
-                @if column == place {
-                    div class={ "place at-" (column) } {
-                        (heads(wide, "wide"))
-                        (heads(narrow, "narrow"))
-                        (card(sketch, threads, row))
+impl Drawing<'_> {
+    fn place(&self, step: &SketchStep) -> usize {
+        match self.columns {
+            1 => 0,
+            _ => facts::column_of(&self.threads, step.thread),
+        }
+    }
+
+    fn step(&self, row: usize) -> Markup {
+        let step = &self.sketch.steps[row];
+        let (wide, narrow) = (&self.wide[row], &self.narrow[row]);
+        let thread = facts::column_of(&self.threads, step.thread);
+        let place = self.place(step);
+        let emphasis = match step.emphasis {
+            Emphasis::Failing => "failing",
+            Emphasis::RootCause => "cause",
+            Emphasis::Context if step.static_only => "context unrecorded",
+            Emphasis::Context => "context",
+        };
+        html! {
+            li class={ "step " (emphasis) " thread-" (hue(thread)) } id={ "step-" (step.number) } tabindex="-1" {
+                span.number { span.hidden { "Step " } (step.number) }
+                (gutter(narrow, 0, "narrow"))
+                @for column in 0..self.columns {
+                    @if column > 0 || self.columns == 1 { (gutter(wide, column, "wide")) }
+                    @if column == place {
+                        div class={ "place at-" (column) @if column > 0 { " right" } } {
+                            (heads(wide, "wide"))
+                            (heads(narrow, "narrow"))
+                            (card(self.sketch, &self.threads, row, self.begins_function(row)))
+                        }
+                    } @else {
+                        div class={ "place vacant" @if wide.crossed_columns[column] { " crossed" } } aria-hidden="true" {}
                     }
-                } @else {
-                    div class={ "place vacant" @if wide.crossed_columns[column] { " crossed" } } aria-hidden="true" {}
                 }
             }
+        }
+    }
+
+    /// Whether the step goes over to another function, or the step that began
+    /// its function is folded away.
+    fn begins_function(&self, row: usize) -> bool {
+        let steps = &self.sketch.steps;
+        let same_thread = |r: &usize| steps[*r].thread == steps[row].thread;
+        let hidden = match (0..row).rev().find(same_thread) {
+            Some(previous) => !self.folded[row] && self.folded[previous],
+            None => false,
+        };
+        hidden || facts::begins_function(steps, row)
+    }
+
+    /// Steps that only lead up to it, behind one line.
+    fn fold(&self, rows: Range<usize>) -> Markup {
+        let steps = &self.sketch.steps[rows.clone()];
+        let (first, last) = (rows.start, rows.end - 1);
+        let number = |row: usize| self.sketch.steps[row].number;
+        html! {
+            li.fold {
+                details open[self.unfolded] {
+                    summary.fold-line {
+                        span.number { span.hidden { "Steps " } (number(first)) "–" wbr; (number(last)) }
+                        (gutter(&self.narrow[first], 0, "narrow"))
+                        @for column in 0..self.columns {
+                            @if column > 0 || self.columns == 1 { (gutter(&self.wide[first], column, "wide")) }
+                            @let here: Vec<&SketchStep> = steps.iter().filter(|s| self.place(s) == column).collect();
+                            @if here.is_empty() {
+                                div.place.vacant aria-hidden="true" {}
+                            } @else {
+                                div.place { (preview(&here)) }
+                            }
+                        }
+                    }
+                    ol.steps { @for row in rows { (self.step(row)) } }
+                }
+            }
+        }
+    }
+}
+
+/// What a folded line holds: how much, the first statements, and every doubt.
+fn preview(steps: &[&SketchStep]) -> Markup {
+    let owned: Vec<SketchStep> = steps.iter().map(|s| (*s).clone()).collect();
+    let more = steps.len().saturating_sub(NAMED);
+    html! {
+        span.folded {
+            span.count { (counted(steps.len() as u64, "more step")) }
+            @for step in steps.iter().take(NAMED) {
+                @let text = escape::visible(&step.statement.text, STATEMENT_LIMIT);
+                @let place = escape::visible(&step.statement.location.to_string(), NAME_LIMIT);
+                code { @if text.is_empty() { (place) } @else { (text) } }
+            }
+            @if more > 0 { span { "and " (more) " more" } }
+            @for doubt in fold::doubts(&owned) { span.doubt { (doubt) } }
         }
     }
 }
@@ -147,75 +240,6 @@ fn heads(row: &Row, layout: &str) -> Markup {
         }
         @if row.right == Some(Touch::Arrives) {
             svg class={ "head right " (layout) } viewBox="0 0 10 12" aria-hidden="true" { path d="M10 0L0 6L10 12z" {} }
-        }
-    }
-}
-
-fn card(sketch: &FailureSketch, threads: &[SketchThread], row: usize) -> Markup {
-    let step = &sketch.steps[row];
-    let thread = facts::column_of(threads, step.thread);
-    let begins = facts::begins_function(&sketch.steps, row);
-    let function = escape::visible(&step.statement.function, NAME_LIMIT);
-    let location = &step.statement.location;
-    let root_cause = facts::is_root_cause(sketch, step);
-    let before = facts::ran_before(sketch, step);
-    html! {
-        @if begins { p.function aria-hidden="true" { span { (function) "()" } } }
-        div class={ "card" @if root_cause { " boxed" } } {
-            p.badges {
-                span.tag { "T" (thread + 1) " " (escape::visible(&threads[thread].role, NAME_LIMIT)) }
-                @if step.emphasis == Emphasis::Failing { strong.badge.fails { "✗ Fails here" } }
-                @if root_cause { strong.badge.root { "◆ Root cause" } }
-            }
-            div.statement {
-                (source(step))
-                p.line title=(escape::visible(&location.file, NAME_LIMIT)) {
-                    span.hidden { "in " (function) ", " }
-                    (escape::visible(location.file_name(), NAME_LIMIT)) ":" (location.line)
-                }
-            }
-            @if !step.values.is_empty() {
-                ul.values aria-label="Values seen" {
-                    @for value in &step.values { (chip(value, facts::is_telling(sketch, step, value))) }
-                }
-            }
-            @if !before.is_empty() {
-                p.note.order { "Ran before "
-                    @for (i, number) in before.iter().enumerate() {
-                        @if i > 0 { ", " }
-                        a href={ "#step-" (number) } { "step " (number) }
-                    }
-                }
-            }
-            @for note in facts::notes(sketch, step) { p.note { (note) } }
-        }
-    }
-}
-
-fn source(step: &SketchStep) -> Markup {
-    let text = escape::visible(&step.statement.text, STATEMENT_LIMIT);
-    html! {
-        @if text.is_empty() {
-            p.source.absent { "its source is not at hand" }
-        } @else {
-            p.source { code {
-                @for (token, piece) in syntax::tokens(&text) {
-                    @if let Some(class) = token.class() { span class=(class) { (piece) } } @else { (piece) }
-                }
-            } }
-        }
-    }
-}
-
-fn chip(value: &SketchValue, telling: bool) -> Markup {
-    html! {
-        li class={ "value" @if telling { " telling" } @if !value.exact { " stale" } } {
-            span.verb { @if value.written { "wrote" } @else { "read" } }
-            code {
-                (escape::visible(&value.of, NAME_LIMIT)) " " (facts::value_sign(value)) " "
-                b { (escape::visible(&value.shown, NAME_LIMIT)) }
-            }
-            @if !value.exact { span.doubt { "≈ may be stale" } }
         }
     }
 }

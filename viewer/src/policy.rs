@@ -1,25 +1,44 @@
-//! The look of the pages and the policy that lets a browser apply nothing else.
+//! The look and the script of the pages, and the policy that lets a browser
+//! apply nothing else.
 //!
-//! The one inline style sheet is allowed by its hash; scripts, frames, forms and
-//! requests to anywhere are refused. A test computes the hash anew: whoever edits
-//! `page.css` is told what to write here.
+//! The one inline style sheet is allowed by its hash; a test computes it anew:
+//! whoever edits `page.css` is told what to write here. A page of the server may
+//! also run the server's own script file, listen to the server's events and post
+//! the server's own forms. A page on its own may do none of that.
 
 /// The style sheet of all pages.
 pub const STYLE: &str = include_str!("page.css");
 
-macro_rules! rules {
+/// The script of the server's pages, as its own file.
+pub const SCRIPT: &str = include_str!("page.js");
+/// Where pages expect the server to serve [`SCRIPT`].
+pub const SCRIPT_PATH: &str = "/assets/page.js";
+
+macro_rules! look {
     () => {
-        "default-src 'none'; style-src 'sha256-UYFMkDecP0umfj0KEBk07h75R5En4vl/iesGg50lJGY='; \
-         img-src data:; base-uri 'none'; form-action 'none'"
+        "default-src 'none'; style-src 'sha256-kkuABdkkPJLz8mEScXoUP5Jmm4WhKiqAJuGBoFrY19Y='; \
+         img-src data:; base-uri 'none'"
     };
 }
 
-/// The policy within a page, so that a saved page keeps it.
-pub const IN_PAGE_POLICY: &str = rules!();
+/// The policy within a page that stands alone.
+pub const STANDALONE_POLICY: &str = concat!(look!(), "; form-action 'none'");
+
+macro_rules! served {
+    () => {
+        concat!(
+            look!(),
+            "; script-src 'self'; connect-src 'self'; form-action 'self'"
+        )
+    };
+}
+
+/// The policy within a page of the server, so that a saved page keeps it.
+pub const SERVED_POLICY: &str = served!();
 
 /// What the server sends as the header `Content-Security-Policy` with every page.
 /// Browsers heed `frame-ancestors` in the header only.
-pub const CONTENT_SECURITY_POLICY: &str = concat!(rules!(), "; frame-ancestors 'none'");
+pub const CONTENT_SECURITY_POLICY: &str = concat!(served!(), "; frame-ancestors 'none'");
 
 #[cfg(test)]
 mod tests {
@@ -49,9 +68,11 @@ mod tests {
     #[test]
     fn the_policy_allows_exactly_this_style_sheet() {
         let allowed = format!("'sha256-{}'", base64(&Sha256::digest(STYLE.as_bytes())));
-        assert!(
-            CONTENT_SECURITY_POLICY.contains(&allowed),
-            "page.css has changed: write {allowed} into policy.rs"
-        );
+        for policy in [STANDALONE_POLICY, SERVED_POLICY, CONTENT_SECURITY_POLICY] {
+            assert!(
+                policy.contains(&allowed),
+                "page.css has changed: write {allowed} into policy.rs"
+            );
+        }
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::escape::{self, NAME_LIMIT, SENTENCE_LIMIT};
 use crate::facts;
+use crate::headline;
 use crate::text_evidence::{self, hanging};
 use crate::text_line::{Line, Tone};
 use crate::text_steps;
@@ -69,6 +70,11 @@ fn head(sketch: &FailureSketch, width: usize) -> Vec<Line> {
             .fitted(width),
     );
     lines.push(Line::new());
+    if let Some(what) = headline::what_failed(sketch) {
+        let what = escape::visible(&what, SENTENCE_LIMIT);
+        lines.extend(hanging("  ", &what, Tone::Plain, width));
+        lines.push(Line::new());
+    }
     lines.extend(hanging(
         "  ",
         &escape::visible(&sketch.summary, SENTENCE_LIMIT),

@@ -6,6 +6,7 @@
 
 use crate::escape::{self, NAME_LIMIT, STATEMENT_LIMIT};
 use crate::facts;
+use crate::page_threads::created;
 use crate::routing::{self, Row, Strokes, Touch};
 use crate::text_line::{Line, Tone};
 use sketch_model::{Emphasis, FailureSketch, SketchStep, SketchThread};
@@ -88,8 +89,12 @@ impl Layout {
     fn heading(&self) -> Vec<Line> {
         let name = |i: usize| {
             let thread = &self.threads[i];
-            Line::of(Tone::Strong, tag(&self.threads, i))
-                .with(Tone::Dim, format!("  tid {}", thread.tid))
+            let tid = match thread.tid {
+                0 => String::new(),
+                tid => format!("  tid {tid}"),
+            };
+            let created = created(thread).map_or(String::new(), |at| format!("  from {at}"));
+            Line::of(Tone::Strong, tag(&self.threads, i)).with(Tone::Dim, tid + &created)
         };
         if !self.apart {
             return (0..self.threads.len())

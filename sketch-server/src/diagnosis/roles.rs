@@ -10,7 +10,9 @@
 //! the lowest id may be another thread's; its statements then decide alone.
 
 use super::decoded_run::DecodedRun;
-use sketch_model::{SketchThread, Slice, StatementId, ThreadIndex};
+use sketch_model::{
+    DependenceKind, SketchThread, Slice, SliceEntry, SourceLocation, StatementId, ThreadIndex,
+};
 use std::collections::{BTreeMap, BTreeSet};
 
 const MAIN: &str = "main";
@@ -30,6 +32,7 @@ pub fn roles(run: &DecodedRun, slice: &Slice) -> Vec<SketchThread> {
             let count = used.entry(role.clone()).or_default();
             *count += 1;
             SketchThread {
+                created_at: created_at(&role, slice),
                 index: thread.index,
                 role: if *count == 1 {
                     role
@@ -40,6 +43,22 @@ pub fn roles(run: &DecodedRun, slice: &Slice) -> Vec<SketchThread> {
             }
         })
         .collect()
+}
+
+/// Where threads of a role are created, as far as the slice shows.
+pub fn created_at(role: &str, slice: &Slice) -> Vec<SourceLocation> {
+    let starts = |e: &SliceEntry| {
+        let parent = match &e.why {
+            Some(why) if why.kind == DependenceKind::ThreadStart => slice.entry(why.parent),
+            _ => None,
+        };
+        parent.is_some_and(|p| p.roles.iter().any(|r| r == role))
+    };
+    let sites = slice.entries.iter().filter(|e| starts(e));
+    let mut places: Vec<SourceLocation> = sites.map(|e| e.statement.location.clone()).collect();
+    places.sort();
+    places.dedup();
+    places
 }
 
 fn possible_roles(run: &DecodedRun, slice: &Slice) -> BTreeMap<ThreadIndex, BTreeSet<String>> {

@@ -294,6 +294,7 @@ fn static_threads(slice: &Slice) -> Vec<SketchThread> {
         .zip(roles)
         .map(|(index, (_, role))| SketchThread {
             index: ThreadIndex(index),
+            created_at: roles::created_at(&role, slice),
             role,
             tid: 0,
         })

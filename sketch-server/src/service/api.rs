@@ -10,8 +10,12 @@
 use super::assignment::Assigner;
 use super::campaign::Campaign;
 use super::engine::EngineHandle;
+use super::events;
+use super::exports;
+use super::fleet::Fleet;
 use super::http_error::Refusal;
 use super::pages;
+use super::steering;
 use super::storage::{Blobs, Storage};
 use super::workshop::Workshop;
 use axum::Json;
@@ -30,6 +34,7 @@ use sketch_model::{
 };
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
+use tokio::sync::{Semaphore, watch};
 
 /// No request may be larger.
 pub const LARGEST_BODY: usize = 16 << 20;
@@ -46,6 +51,11 @@ pub struct Service {
     pub public_key: String,
     /// Builds found registered; registration is never taken back.
     pub registered: Mutex<HashSet<BuildId>>,
+    pub fleet: Fleet,
+    /// Pages that can be followed live at the same time.
+    pub streams: Arc<Semaphore>,
+    /// Becomes true when the server shuts down: open streams end.
+    pub closing: watch::Receiver<bool>,
 }
 
 pub type Shared = State<Arc<Service>>;
@@ -63,9 +73,21 @@ pub fn router(service: Arc<Service>) -> Router {
         .route("/api/v1/campaigns/{id}/stop", post(stop))
         .route("/api/v1/campaigns/{id}/sketch", get(sketch))
         .route("/api/v1/campaigns/{id}/slice", get(slice))
+        .route("/api/v1/campaigns/{id}/events", get(events::events))
+        .route("/api/v1/campaigns/{id}/{verb}", post(steering::by_command))
         .route("/", get(pages::failures))
+        .route("/fleet", get(pages::fleet))
+        .route("/builds", get(pages::builds))
         .route("/campaigns/{id}", get(pages::sketch))
+        .route("/campaigns/{id}/progress", get(pages::progress))
+        .route("/campaigns/{id}/slice", get(pages::slice))
+        .route("/campaigns/{id}/source", get(pages::source))
+        .route("/campaigns/{id}/runs", get(pages::runs))
+        .route("/campaigns/{id}/export/{format}", get(exports::export))
+        .route("/campaigns/{id}/{verb}", post(steering::by_form))
+        .route(viewer::SCRIPT_PATH, get(pages::script))
         .fallback(nothing_here)
+        .layer(axum::middleware::from_fn(steering::same_site))
         .layer(DefaultBodyLimit::max(LARGEST_BODY))
         .with_state(service)
 }
@@ -105,6 +127,7 @@ async fn accept_run(
         known_variant(&service, &record.build, variant).await?;
     }
     if service.storage.accept_run(&record).await? {
+        service.fleet.ran(&record);
         service.engine.runs_arrived();
     }
     let accepted = Json(serde_json::json!({ "accepted": true }));
@@ -119,7 +142,9 @@ async fn assign(
     check_id("agent id", &request.agent.0)?;
     known_build(&service, &request.build).await?;
     let campaigns = service.storage.campaigns_of(&request.build).await?;
-    Ok(Json(service.assigner.assign(&request, &campaigns)))
+    let assignment = service.assigner.assign(&request, &campaigns);
+    service.fleet.asked(&request, &assignment);
+    Ok(Json(assignment))
 }
 
 #[derive(Deserialize)]
@@ -158,9 +183,7 @@ async fn campaign(
     path: Result<Path<u64>, PathRejection>,
 ) -> Result<Json<CampaignSummary>, Refusal> {
     let id = campaign_number(path)?;
-    let campaign = service.storage.campaign(id).await?;
-    let campaign = campaign.ok_or_else(|| no_such_campaign(id))?;
-    Ok(Json(summary(&service, &campaign).await?))
+    Ok(Json(find_summary(&service, id).await?))
 }
 
 async fn stop(
@@ -212,6 +235,13 @@ async fn summary(service: &Service, campaign: &Campaign) -> Result<CampaignSumma
     Ok(campaign.summary(counts))
 }
 
+/// One campaign at a glance.
+pub async fn find_summary(service: &Service, id: CampaignId) -> Result<CampaignSummary, Refusal> {
+    let campaign = service.storage.campaign(id).await?;
+    let campaign = campaign.ok_or_else(|| no_such_campaign(id))?;
+    summary(service, &campaign).await
+}
+
 /// A version of a campaign's sketch, or the latest.
 pub async fn find_sketch(
     service: &Service,
@@ -235,7 +265,7 @@ pub async fn find_sketch(
 }
 
 /// Why something that a campaign has in the end is not there.
-async fn missing(service: &Service, id: CampaignId, what: &str) -> Result<Refusal, Refusal> {
+pub async fn missing(service: &Service, id: CampaignId, what: &str) -> Result<Refusal, Refusal> {
     let campaign = service.storage.campaign(id).await?;
     let Some(campaign) = campaign else {
         return Ok(no_such_campaign(id));

@@ -21,7 +21,7 @@ use super::symbolize::LocatedFailure;
 use crate::diagnosis::IterationResult;
 use serde::{Deserialize, Serialize};
 use sketch_model::{
-    BestPredictor, BuildId, CampaignId, CampaignState, CampaignSummary, FailureSignature,
+    BestPredictor, BuildId, CampaignId, CampaignState, CampaignSummary, FailureSignature, Seen,
     StatementId, Tier, VariantRef,
 };
 use std::collections::BTreeSet;
@@ -78,6 +78,12 @@ pub struct Campaign {
     pub best: Option<BestPredictor>,
     /// What the stop rule has seen, oldest first; only the last is needed.
     pub history: Vec<IterationResult>,
+    /// A developer said that the last sketch is the answer.
+    #[serde(default)]
+    pub declared: bool,
+    /// When the failure was seen; `None` if that was before it was noted.
+    #[serde(default)]
+    pub seen: Option<Seen>,
 }
 
 /// What the current iteration's population says.
@@ -174,6 +180,8 @@ impl Campaign {
             sketch_version: 0,
             best: None,
             history: Vec::new(),
+            declared: false,
+            seen: None,
         }
     }
 
@@ -347,6 +355,8 @@ impl Campaign {
             tracked_successful: self.tracked_successful,
             sketch_version: (self.sketch_version > 0).then_some(self.sketch_version),
             best: self.best.clone(),
+            declared: self.declared,
+            seen: self.seen.clone(),
         }
     }
 }

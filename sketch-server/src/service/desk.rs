@@ -10,7 +10,9 @@
 
 use super::campaign::Campaign;
 use super::diagnose::{self, Tracking};
+use super::engine::Steered;
 use super::plans::PlanRuns;
+use super::steering::Steering;
 use super::storage::{
     Arrival, BuildCounts, Changes, Filing, RunRole, Storage, StorageError, StoredRun,
 };
@@ -112,6 +114,12 @@ impl Desk {
         if campaign.state != CampaignState::Preparing {
             return Ok(());
         }
+        // Steered on while its job was going: this is not the build it waits for.
+        if let JobReport::Built(iteration, _) = &report
+            && iteration.variant != campaign.variant()
+        {
+            return Ok(());
+        }
         let mut changes = Changes::default();
         match report {
             JobReport::Sliced(_, slice) => {
@@ -153,6 +161,39 @@ impl Desk {
         Ok(Some(campaign))
     }
 
+    /// Does with a campaign what a developer asks, or says why it cannot be done.
+    pub fn steer(&mut self, id: CampaignId, steering: Steering) -> Steered {
+        let Some(mut campaign) = self.campaigns.get(&id).cloned() else {
+            return Ok(None);
+        };
+        let built = self.wait(self.storage.iteration(campaign.variant()))?;
+        if let Err(why) = campaign.steer(steering, built.is_some()) {
+            return Ok(Some(Err(why.to_owned())));
+        }
+        self.commit(Changes {
+            campaigns: vec![campaign.clone()],
+            ..Changes::default()
+        })?;
+        Ok(Some(Ok(campaign)))
+    }
+
+    /// Notes when a failure was seen, whatever the run counted as.
+    fn note_seen(&self, signature: &FailureSignature, changes: &mut Changes) {
+        let changing = changes.campaigns.iter_mut().rev();
+        let mut changing = changing.filter(|c| c.signature == *signature);
+        let now = super::fleet::now();
+        if let Some(campaign) = changing.next() {
+            campaign.seen.get_or_insert_default().note(now);
+            return;
+        }
+        let mut known = self.campaigns.values();
+        if let Some(known) = known.find(|c| c.signature == *signature) {
+            let mut campaign = known.clone();
+            campaign.seen.get_or_insert_default().note(now);
+            changes.campaigns.push(campaign);
+        }
+    }
+
     fn consider(&mut self, run: &StoredRun) -> Result<Changes, StorageError> {
         let record = &run.record;
         let before = self.wait(self.storage.build_counts(&record.build))?;
@@ -167,6 +208,7 @@ impl Desk {
             Some(variant) => self.tracked_role(record, variant, failure.as_ref()),
         };
         changes.filing = Some(filing(run, role));
+        let signature = failure.as_ref().map(|f| f.signature.clone());
         if let Some(failure) = failure {
             self.note_failure(record, failure, role, before, &mut changes);
         }
@@ -176,6 +218,9 @@ impl Desk {
         );
         if let Some(variant) = record.variant.filter(|_| counted) {
             self.count_tracked(record, variant, role, after, &mut changes)?;
+        }
+        if let Some(signature) = signature {
+            self.note_seen(&signature, &mut changes);
         }
         Ok(changes)
     }

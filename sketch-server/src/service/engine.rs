@@ -7,6 +7,7 @@
 
 use super::campaign::Campaign;
 use super::desk::Desk;
+use super::steering::Steering;
 use super::storage::{Storage, StorageError};
 use super::worker::{self, JobReport, Tools};
 use sketch_model::CampaignId;
@@ -26,11 +27,15 @@ enum Message {
         CampaignId,
         oneshot::Sender<Result<Option<Campaign>, StorageError>>,
     ),
+    Steer(CampaignId, Steering, oneshot::Sender<Steered>),
     Job(JobReport),
     JobEnded,
     Quiet(oneshot::Sender<()>),
     Shutdown,
 }
+
+/// `None`: there is no such campaign. The sentence says why it could not be done.
+pub type Steered = Result<Option<Result<Campaign, String>>, StorageError>;
 
 /// How the rest of the server talks to the engine.
 #[derive(Clone)]
@@ -62,6 +67,13 @@ impl EngineHandle {
         let sent = self.outbox.send(Message::Stop(id, answer));
         sent.map_err(|_| EngineGone)?;
         stopped.await.map_err(|_| EngineGone)
+    }
+
+    pub async fn steer(&self, id: CampaignId, steering: Steering) -> Result<Steered, EngineGone> {
+        let (answer, steered) = oneshot::channel();
+        let sent = self.outbox.send(Message::Steer(id, steering, answer));
+        sent.map_err(|_| EngineGone)?;
+        steered.await.map_err(|_| EngineGone)
     }
 
     /// Waits until no run is pending and no job is going on.
@@ -197,6 +209,9 @@ impl Engine {
             Message::RunsArrived => self.handle.woken.store(false, Ordering::Release),
             Message::Stop(id, answer) => {
                 let _ = answer.send(self.desk.stop(id));
+            }
+            Message::Steer(id, steering, answer) => {
+                let _ = answer.send(self.desk.steer(id, steering));
             }
             Message::Job(report) => {
                 if let Err(error) = self.desk.job_reported(report) {

@@ -9,7 +9,7 @@ use super::code_map::{BinaryCode, StatementTable};
 use super::symbolize::{LocatedFailure, is_abort};
 use super::symbols::Symbols;
 use super::workshop::{BuildCode, TrackedBinary, Workshop, WorkshopError};
-use build_store::{BuildStore, NewGraph, RegisteredBuild, StoreError};
+use build_store::{BuildManifest, BuildStore, ModuleStatus, NewGraph, RegisteredBuild, StoreError};
 use instrumenter::InstrumentError;
 use sketch_model::{BuildId, Slice, SourceLocation, Statement, StatementId, TrackingPlan};
 use slicer::{Alias, Criterion, Loader, ModuleInput, Program};
@@ -204,6 +204,46 @@ impl Workshop for LlvmWorkshop {
     fn deployed(&self, build: &BuildId) -> Result<Vec<u8>, WorkshopError> {
         let deployed = self.registered(build)?.deployed();
         deployed.map_err(|error| bad_build(build, error))
+    }
+
+    fn source(&self, build: &BuildId, file: &str) -> Result<Option<String>, WorkshopError> {
+        Ok(self.registered(build)?.source(file))
+    }
+
+    fn builds(&self) -> Result<Vec<viewer::BuildSeen>, WorkshopError> {
+        let manifests = self.store.list().map_err(|error| {
+            let problem = error.to_string();
+            WorkshopError::BadBuild {
+                build: BuildId("store".into()),
+                problem,
+            }
+        })?;
+        Ok(manifests.iter().map(build_seen).collect())
+    }
+}
+
+/// A registered build as the page lists it.
+fn build_seen(manifest: &BuildManifest) -> viewer::BuildSeen {
+    let modules = manifest.modules.iter().filter_map(|m| match &m.status {
+        ModuleStatus::Trackable => None,
+        ModuleStatus::Untrackable { reason } => Some(format!("{}: {reason}", m.source)),
+    });
+    let foreign = manifest.foreign_code.iter().map(|f| {
+        let origin = f.origin.as_deref().unwrap_or("code of unknown origin");
+        format!("{origin} ({} functions): {}", f.function_count, f.reason)
+    });
+    viewer::BuildSeen {
+        build: manifest.build_id.clone(),
+        program: manifest.program.clone(),
+        path: manifest.original_path.display().to_string(),
+        modules: manifest.modules.len() as u64,
+        trackable: manifest.trackable_modules() as u64,
+        functions: manifest.modules.iter().map(|m| m.functions as u64).sum(),
+        sources: manifest.sources.len() as u64,
+        untrackable: modules.chain(foreign).collect(),
+        runs: 0,
+        failures: 0,
+        campaigns: Vec::new(),
     }
 }
 

@@ -3,6 +3,8 @@
 use super::api::{Service, router};
 use super::assignment::Assigner;
 use super::engine;
+use super::events::MOST_STREAMS;
+use super::fleet::Fleet;
 use super::llvm_workshop::LlvmWorkshop;
 use super::signing::{self, KeyError};
 use super::storage::{Blobs, SqliteStorage, Storage, StorageError};
@@ -16,6 +18,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use tokio::net::TcpListener;
+use tokio::sync::{Semaphore, watch};
 
 /// Where a server keeps its things and where it listens.
 #[derive(Clone, Debug)]
@@ -110,6 +113,7 @@ pub async fn serve_with(
         blobs: Arc::clone(&blobs),
         key: Arc::new(signing.secret),
     };
+    let (close, closing) = watch::channel(false);
     let (engine, thread) = engine::start(Arc::clone(&storage), tools).await?;
     let service = Arc::new(Service {
         storage,
@@ -119,9 +123,17 @@ pub async fn serve_with(
         assigner: Assigner::default(),
         public_key: signing.public,
         registered: Mutex::new(HashSet::new()),
+        fleet: Fleet::default(),
+        streams: Arc::new(Semaphore::new(MOST_STREAMS)),
+        closing,
     });
     ready(address, engine.clone());
     tracing::info!(%address, "listening");
+    // Streams of progress would keep a graceful shutdown waiting for ever.
+    let shutdown = async move {
+        shutdown.await;
+        let _ = close.send(true);
+    };
     let served = axum::serve(listener, router(service))
         .with_graceful_shutdown(shutdown)
         .await;

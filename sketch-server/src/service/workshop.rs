@@ -78,4 +78,12 @@ pub trait Workshop: Send + Sync + 'static {
     fn track(&self, build: &BuildId, plan: &TrackingPlan) -> Result<TrackedBinary, WorkshopError>;
     /// P as it is deployed: what patches apply to.
     fn deployed(&self, build: &BuildId) -> Result<Vec<u8>, WorkshopError>;
+    /// A source file as debug info names it; `None` if it was not registered.
+    fn source(&self, _: &BuildId, _: &str) -> Result<Option<String>, WorkshopError> {
+        Ok(None)
+    }
+    /// All registered builds; what ran of them is not known here.
+    fn builds(&self) -> Result<Vec<viewer::BuildSeen>, WorkshopError> {
+        Ok(Vec::new())
+    }
 }

@@ -132,6 +132,11 @@ impl Server {
         self.runtime.block_on(self.engine.quiet()).unwrap();
     }
 
+    /// Where a browser finds a page.
+    pub fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
     pub fn get(&self, path: &str) -> Reply {
         let url = format!("http://{}{path}", self.address);
         reply(self.client.get(url).call().unwrap())

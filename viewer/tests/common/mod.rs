@@ -213,16 +213,22 @@ pub fn pbzip2() -> FailureSketch {
                 index: ThreadIndex(0),
                 role: "main".to_owned(),
                 tid: 4711,
+                created_at: Vec::new(),
             },
             SketchThread {
                 index: ThreadIndex(1),
                 role: "consumer".to_owned(),
                 tid: 4713,
+                created_at: vec![SourceLocation {
+                    file: "/src/pbzip2/pbzip2.c".to_owned(),
+                    line: 1580,
+                }],
             },
             SketchThread {
                 index: ThreadIndex(2),
                 role: "fileWriter".to_owned(),
                 tid: 4714,
+                created_at: Vec::new(),
             },
         ],
         steps,
@@ -334,25 +340,65 @@ pub fn first_failure() -> FailureSketch {
 
 /// Many threads and steps, as a long diagnosis may draw them.
 pub fn large() -> FailureSketch {
+    sized(64, 2_000)
+}
+
+/// So many threads and steps. What matters stands far apart: the cause early, the
+/// failure at the end.
+pub fn sized(threads: u32, steps: u32) -> FailureSketch {
     let mut sketch = pbzip2();
     let template = sketch.steps.clone();
-    sketch.threads = (0..64)
+    sketch.threads = (0..threads)
         .map(|i| SketchThread {
             index: ThreadIndex(i),
             role: "worker".to_owned(),
             tid: 5_000 + i as i32,
+            created_at: Vec::new(),
         })
         .collect();
-    sketch.steps = (0..2_000)
-        .map(|i| SketchStep {
-            number: i + 1,
-            thread: ThreadIndex(i % 64),
-            ..template[i as usize % 5].clone()
+    let cause = steps / 20;
+    sketch.steps = (0..steps)
+        .map(|i| {
+            let like = match i {
+                i if i + 1 == steps => 7,
+                i if i + 1 == cause.max(1) => 5,
+                i => i as usize % 5,
+            };
+            let marked = like > 4;
+            SketchStep {
+                number: i + 1,
+                thread: ThreadIndex(i % threads),
+                unordered_with: if marked {
+                    Vec::new()
+                } else {
+                    template[like].unordered_with.clone()
+                },
+                ..template[like].clone()
+            }
         })
         .collect();
-    sketch.arrows[0].from_step = 100;
-    sketch.arrows[0].to_step = 1_900;
+    sketch.arrows[0].from_step = cause.max(1);
+    sketch.arrows[0].to_step = steps;
     sketch
+}
+
+/// The page of a sketch as a server shows it.
+pub fn served(sketch: &FailureSketch, versions: &[u32]) -> String {
+    let mut campaign = campaigns().remove(0);
+    if !sketch.settled {
+        campaign.state = CampaignState::Tracking;
+    }
+    let view = viewer::SketchView {
+        campaign: &campaign,
+        versions,
+        unfolded: false,
+    };
+    viewer::sketch_page(sketch, view)
+}
+
+/// The sketch that `./dev demo` drew of the pbzip2 miniature on a real machine.
+pub fn real() -> FailureSketch {
+    serde_json::from_str(include_str!("../fixtures/pbzip2.json")).expect("the fixture is a sketch")
 }
 
 /// Three failures: diagnosed, under way, and one that cannot be diagnosed.
@@ -378,6 +424,12 @@ pub fn campaigns() -> Vec<CampaignSummary> {
             precision: 1.0,
             recall: 1.0,
             f_measure: 1.0,
+        }),
+        declared: false,
+        seen: Some(Seen {
+            first: 1_794_700_800,
+            last: 1_795_219_200,
+            days: vec![(20_772, 1), (20_775, 3), (20_777, 2), (20_778, 6)],
         }),
     };
     let second = CampaignSummary {

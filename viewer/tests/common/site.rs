@@ -6,10 +6,29 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex};
 
-/// A page and the policy header it comes with, if any.
+/// What is served: its kind, its text, and the policy header it comes with, if any.
 pub struct Served {
-    pub html: String,
-    pub policy: Option<&'static str>,
+    kind: &'static str,
+    text: String,
+    policy: Option<&'static str>,
+}
+
+impl Served {
+    pub fn html(text: String, policy: Option<&'static str>) -> Served {
+        Served {
+            kind: "text/html; charset=utf-8",
+            text,
+            policy,
+        }
+    }
+
+    pub fn script(text: &str) -> Served {
+        Served {
+            kind: "text/javascript; charset=utf-8",
+            text: text.to_owned(),
+            policy: None,
+        }
+    }
 }
 
 pub struct Site {
@@ -53,7 +72,7 @@ fn answer(mut stream: TcpStream, log: &Mutex<Vec<String>>, pages: &HashMap<&'sta
     while lines.next().is_some_and(|l| !l.is_empty()) {}
     drop(lines);
     let path = request.split(' ').nth(1).unwrap_or("").to_owned();
-    let page = pages.get(path.as_str());
+    let page = pages.get(path.split('?').next().unwrap_or(""));
     log.lock().expect("no panic while logging").push(path);
     let reply = match page {
         Some(page) => {
@@ -62,9 +81,10 @@ fn answer(mut stream: TcpStream, log: &Mutex<Vec<String>>, pages: &HashMap<&'sta
                 .map(|p| format!("Content-Security-Policy: {p}\r\n"))
                 .unwrap_or_default();
             format!(
-                "HTTP/1.1 200 OK\r\nContent-Type: text/html; charset=utf-8\r\nContent-Length: {}\r\n{policy}Connection: close\r\n\r\n{}",
-                page.html.len(),
-                page.html
+                "HTTP/1.1 200 OK\r\nContent-Type: {}\r\nContent-Length: {}\r\n{policy}Connection: close\r\n\r\n{}",
+                page.kind,
+                page.text.len(),
+                page.text
             )
         }
         None => {

@@ -1,0 +1,89 @@
+//! Which agents this server has heard of: from their questions and their runs.
+//!
+//! Kept in memory, since the server started: it is a picture of now, and an agent
+//! that is alive asks again within seconds. Bounded, because names come from
+//! outside.
+
+use sketch_model::{Assignment, AssignmentRequest, RunRecord, Tier};
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::SystemTime;
+use viewer::{AgentSeen, RunCost};
+
+/// Agents that are remembered; those that come later are only counted.
+const MOST_AGENTS: usize = 10_000;
+
+#[derive(Default)]
+pub struct Fleet {
+    seen: Mutex<Seen>,
+}
+
+#[derive(Default)]
+struct Seen {
+    agents: BTreeMap<String, AgentSeen>,
+    forgotten: u64,
+}
+
+impl Fleet {
+    pub fn asked(&self, request: &AssignmentRequest, answer: &Assignment) {
+        self.with(&request.agent.0, request.tier, |agent| {
+            agent.build = request.build.clone();
+            agent.assigned = answer.variant;
+        });
+    }
+
+    pub fn ran(&self, record: &RunRecord) {
+        self.with(&record.agent.0, record.tier, |agent| {
+            agent.build = record.build.clone();
+            agent.gaps = record.gaps.clone();
+            let cost = match record.variant {
+                Some(_) => &mut agent.tracked,
+                None => &mut agent.untracked,
+            };
+            cost.runs += 1;
+            cost.failures += u64::from(record.failed());
+            cost.cpu_us = cost.cpu_us.saturating_add(record.cpu_us);
+        });
+    }
+
+    /// All agents by name, and how many found no room.
+    pub fn listed(&self) -> (Vec<AgentSeen>, u64) {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        (seen.agents.values().cloned().collect(), seen.forgotten)
+    }
+
+    fn with(&self, name: &str, tier: Tier, change: impl FnOnce(&mut AgentSeen)) {
+        let now = now();
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = &mut *seen;
+        if seen.agents.len() >= MOST_AGENTS && !seen.agents.contains_key(name) {
+            seen.forgotten += 1;
+            return;
+        }
+        let agent = seen
+            .agents
+            .entry(name.to_owned())
+            .or_insert_with(|| AgentSeen {
+                agent: sketch_model::AgentId(name.to_owned()),
+                tier,
+                build: sketch_model::BuildId(String::new()),
+                assigned: None,
+                first: now,
+                last: now,
+                untracked: RunCost::default(),
+                tracked: RunCost::default(),
+                gaps: Vec::new(),
+            });
+        agent.last = now;
+        agent.tier = tier;
+        change(agent);
+    }
+}
+
+/// Seconds since 1970.
+pub fn now() -> u64 {
+    SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_secs()
+}
