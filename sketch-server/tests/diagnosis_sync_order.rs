@@ -58,7 +58,7 @@ fn sections() -> impl Strategy<Value = Vec<(usize, u64, u64, u64, u64)>> {
 proptest! {
     #[test]
     fn accesses_under_one_lock_are_ordered_as_they_were(sections in sections()) {
-        let mut now = 100;
+        let mut now = 100u64;
         let mut left = [0u64; 3];
         let mut words: Vec<(usize, String)> = Vec::new();
         for (thread, waited, to_access, to_unlock, late) in &sections {
