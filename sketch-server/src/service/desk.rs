@@ -115,8 +115,10 @@ impl Desk {
             return Ok(());
         }
         // Steered on while its job was going: this is not the build it waits for.
-        if let JobReport::Built(iteration, _) = &report
-            && iteration.variant != campaign.variant()
+        if let JobReport::Built(_, builds, _) = &report
+            && builds
+                .iter()
+                .any(|built| built.variant.iteration != campaign.iteration)
         {
             return Ok(());
         }
@@ -166,7 +168,8 @@ impl Desk {
         let Some(mut campaign) = self.campaigns.get(&id).cloned() else {
             return Ok(None);
         };
-        let built = self.wait(self.storage.iteration(campaign.variant()))?;
+        let plan = campaign.plan_numbers().first().copied().unwrap_or(0);
+        let built = self.wait(self.storage.iteration(campaign.variant(plan)))?;
         if let Err(why) = campaign.steer(steering, built.is_some()) {
             return Ok(Some(Err(why.to_owned())));
         }

@@ -165,6 +165,7 @@ async fn tracked_build(
         let variant = VariantRef {
             campaign: campaign.id,
             iteration,
+            plan: 0,
         };
         let record = service.storage.iteration(variant).await?;
         if record.is_some() {
