@@ -228,6 +228,7 @@ fn the_fleet_and_the_builds() {
         assigned: Some(VariantRef {
             campaign: CampaignId(7),
             iteration: 2,
+            plan: 0,
         }),
         first: 0,
         last: 86_400,
