@@ -67,7 +67,11 @@ fn damaged_bitcode_is_a_sentence_and_leaves_the_store_as_it_was() {
     let build = BuildStore::open(place.store()).list().unwrap().remove(0);
     let id = build.build_id.0.clone();
     assert!(slice(&place.store(), &id).status.success());
-    let graphs = || std::fs::read_dir(place.store().join("graphs")).unwrap().count();
+    let graphs = || {
+        std::fs::read_dir(place.store().join("graphs"))
+            .unwrap()
+            .count()
+    };
     assert_eq!(graphs(), 1, "registration kept the graph");
 
     let manifest = place.store().join(format!("builds/{id}.json"));

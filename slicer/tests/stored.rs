@@ -29,7 +29,11 @@ fn a_stored_program_gives_the_same_slices() {
             let slice = |p: &Program| backward_slice(p, info.id, &[], &no_source);
             assert_eq!(slice(&again), slice(&program), "{}", info.location);
         }
-        assert_eq!(again.to_bytes(), bytes, "writing is a function of the value");
+        assert_eq!(
+            again.to_bytes(),
+            bytes,
+            "writing is a function of the value"
+        );
     }
 }
 
