@@ -29,7 +29,11 @@ pub struct Arguments {
     #[arg(default_value = "overhead")]
     what: String,
     /// The real programs that `slicer` measures.
-    #[arg(long, value_delimiter = ',', default_value = "pbzip2,memcached,sqlite3")]
+    #[arg(
+        long,
+        value_delimiter = ',',
+        default_value = "pbzip2,memcached,sqlite3"
+    )]
     pub programs: Vec<String>,
     #[arg(long, default_value = "pbzip2")]
     bug: String,

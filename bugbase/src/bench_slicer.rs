@@ -95,7 +95,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let rows: Vec<Value> = rows.iter().map(Row::json).collect();
     fs::write(&file, serde_json::to_string_pretty(&rows)? + "\n")?;
     println!("\nAims: TICFG and slice at most 5% of clang, peak at most 20 times the bitcode,");
-    println!("a second slice at most 0.2%. Written to {}.", file.display());
+    println!(
+        "a second slice at most 0.2%. Written to {}.",
+        file.display()
+    );
     Ok(())
 }
 
@@ -172,9 +175,9 @@ struct Bench {
 
 impl Bench {
     fn find() -> Result<Bench> {
-        let failsketch = std::env::var_os("FAILSKETCH")
-            .map(PathBuf::from)
-            .context("FAILSKETCH must name a release build of the command: use ./dev bench slicer")?;
+        let failsketch = std::env::var_os("FAILSKETCH").map(PathBuf::from).context(
+            "FAILSKETCH must name a release build of the command: use ./dev bench slicer",
+        )?;
         let target = std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into());
         Ok(Bench {
             failsketch,
@@ -256,7 +259,9 @@ impl Bench {
     fn start(&self, subject: &Subject, modules: &[Value], id: &str) -> Result<String> {
         let sources = modules.iter().filter_map(|m| m["source"].as_str());
         let mut files = sources.filter(|s| Path::new(s).ends_with(subject.file));
-        let file = files.next().with_context(|| format!("no {}", subject.file))?;
+        let file = files
+            .next()
+            .with_context(|| format!("no {}", subject.file))?;
         let text = String::from_utf8_lossy(&fs::read(file)?).into_owned();
         let lines = (1..).zip(text.lines());
         let wanted = lines.filter(|(_, line)| line.trim().starts_with(subject.line));

@@ -262,7 +262,10 @@ mod tests {
             arguments: vec!["main.c".to_owned(), "-lm".to_owned()],
         };
         let sections = [
-            (BITCODE_SECTIONS[0], [module(&[1, 2]), module(&[3])].concat()),
+            (
+                BITCODE_SECTIONS[0],
+                [module(&[1, 2]), module(&[3])].concat(),
+            ),
             (COMMAND_SECTIONS[0], b"-cc1\0-O2\0-cc1\0-O0\0".to_vec()),
             (LINK_SECTION, link.to_bytes()),
         ];

@@ -1,6 +1,8 @@
 //! Bitcode that takes LLVM's reader down takes nothing else down: the command
 //! ends with one sentence that names the module, and the store stays as it was.
 //!
+//! A graph that the store cannot give back whole is made again.
+//!
 //! The damage is real bitcode of the wrapper with a few bits flipped, by a fixed
 //! generator. A module of another address has no stored graph, so that `slice`
 //! reads it again, in a child; no compiler runs, and many can be tried.
@@ -65,7 +67,11 @@ fn damaged_bitcode_is_a_sentence_and_leaves_the_store_as_it_was() {
     let build = BuildStore::open(place.store()).list().unwrap().remove(0);
     let id = build.build_id.0.clone();
     assert!(slice(&place.store(), &id).status.success());
-    let graphs = || std::fs::read_dir(place.store().join("graphs")).unwrap().count();
+    let graphs = || {
+        std::fs::read_dir(place.store().join("graphs"))
+            .unwrap()
+            .count()
+    };
     assert_eq!(graphs(), 1, "registration kept the graph");
 
     let manifest = place.store().join(format!("builds/{id}.json"));
@@ -119,6 +125,41 @@ fn damaged_bitcode_is_a_sentence_and_leaves_the_store_as_it_was() {
     let said = sentence(&output);
     assert!(said.contains("main.c is damaged"), "{said}");
     assert!(!fresh.exists(), "nothing is half-written");
+}
+
+#[test]
+fn a_graph_that_is_damaged_cut_off_or_gone_is_made_again() {
+    let place = Place::new(&[SOURCE]);
+    place.run_ok("failsketch-cc -O2 main.c -o program");
+    assert!(place.register("program").status.success());
+    let id = BuildStore::open(place.store()).list().unwrap().remove(0);
+    let id = id.build_id.0;
+    let expected = slice(&place.store(), &id);
+    assert!(expected.status.success());
+    assert!(!expected.stdout.is_empty());
+    let folder = place.store().join("graphs");
+    let graph = std::fs::read_dir(&folder).unwrap().next().unwrap();
+    let graph = graph.unwrap().path();
+    let whole = std::fs::read(&graph).unwrap();
+    let mut flipped = whole.clone();
+    flipped[whole.len() / 2] ^= 4;
+    let bad: [Option<&[u8]>; 5] = [
+        None,
+        Some(b""),
+        Some(b"something else"),
+        Some(&whole[..whole.len() - 1]),
+        Some(&flipped),
+    ];
+    for bytes in bad {
+        match bytes {
+            Some(bytes) => std::fs::write(&graph, bytes).unwrap(),
+            None => std::fs::remove_file(&graph).unwrap(),
+        }
+        let output = slice(&place.store(), &id);
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(output.stdout, expected.stdout);
+        assert_eq!(std::fs::read(&graph).unwrap(), whole, "it is kept again");
+    }
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -74,12 +74,23 @@ impl<'a> Reader<'a> {
         Some(*first)
     }
 
+    #[inline]
     pub fn number(&mut self) -> Option<u64> {
+        match self.rest {
+            [first, rest @ ..] if *first < 0x80 => {
+                self.rest = rest;
+                Some(u64::from(*first))
+            }
+            _ => self.long_number(),
+        }
+    }
+
+    fn long_number(&mut self) -> Option<u64> {
         let mut value = 0;
-        for shift in (0..64).step_by(7) {
-            let byte = self.byte()?;
-            value |= u64::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
+        for (length, byte) in self.rest.iter().take(10).enumerate() {
+            value |= u64::from(byte & 0x7f) << (7 * length);
+            if *byte < 0x80 {
+                self.rest = &self.rest[length + 1..];
                 return Some(value);
             }
         }

@@ -10,7 +10,6 @@ use crate::walk::{Seed, Walked, walk};
 use sketch_model::{
     DependenceKind, Schema, Slice, SliceEntry, SourceLocation, Statement, StatementId, Why,
 };
-use std::collections::BTreeSet;
 
 /// The text of a source line, where the source is at hand.
 type SourceText<'a> = &'a dyn Fn(&SourceLocation) -> Option<String>;
@@ -230,11 +229,15 @@ fn make_entry(
         |info| info.location.clone(),
     );
     let text = source(&location).unwrap_or_default().trim().to_owned();
-    let functions: BTreeSet<u32> = program.members(id).iter().map(|at| at.function).collect();
-    let roles: BTreeSet<&String> = functions
-        .iter()
-        .flat_map(|function| program.calls.roles(*function))
-        .collect();
+    // Almost always one function, and its roles are sorted.
+    let mut functions: Vec<u32> = program.members(id).iter().map(|at| at.function).collect();
+    functions.dedup();
+    let roles = functions.iter().flat_map(|f| program.calls.roles(*f));
+    let mut roles: Vec<String> = roles.cloned().collect();
+    if functions.len() > 1 {
+        roles.sort_unstable();
+        roles.dedup();
+    }
     SliceEntry {
         statement: Statement {
             id,
@@ -244,7 +247,7 @@ fn make_entry(
         },
         distance,
         why,
-        roles: roles.into_iter().cloned().collect(),
+        roles,
         points: program.points(id),
     }
 }

@@ -145,6 +145,8 @@ pub(crate) fn walk(graph: &Graph, seeds: &[Seed<NodeId>]) -> Walked {
         ..Walked::default()
     };
     let mut visited = vec![false; graph.nodes.len()];
+    // The best distance and rank that each node was met with.
+    let mut nearest: Vec<(u32, u8)> = vec![(u32::MAX, u8::MAX); graph.nodes.len()];
     let mut followed: Vec<u32> = vec![u32::MAX; graph.list_count()];
     let statements = graph.statements.iter().max().map_or(0, |most| *most);
     let seeded = seeds.iter().map(|seed| seed.statement.0 + 1).max();
@@ -169,25 +171,30 @@ pub(crate) fn walk(graph: &Graph, seeds: &[Seed<NodeId>]) -> Walked {
             });
         }
         for list in graph.lists[here.node as usize] {
-            let nearest = &mut followed[list as usize];
-            if *nearest < distance {
+            if followed[list as usize] < distance {
                 continue;
             }
-            *nearest = distance;
+            followed[list as usize] = distance;
             for edge in graph.list(list) {
                 if visited[edge.on() as usize] {
                     continue;
                 }
                 let target = graph.statement(edge.on()).unwrap_or(statement);
                 let cost = u32::from(target != statement) + u32::from(edge.through_entry());
+                let (distance, rank) = (distance.saturating_add(cost), rank(Some(edge.kind())));
+                let best = &mut nearest[edge.on() as usize];
+                if *best < (distance, rank) {
+                    continue;
+                }
+                *best = (distance, rank);
                 let arrival = Arrival {
-                    rank: rank(Some(edge.kind())),
+                    rank,
                     statement: target,
                     node: edge.on(),
                     parent: Some(statement),
                     kind: Some(edge.kind_number()),
                 };
-                queue.push(distance.saturating_add(cost), arrival);
+                queue.push(distance, arrival);
             }
         }
     }

@@ -29,7 +29,11 @@ fn a_stored_program_gives_the_same_slices() {
             let slice = |p: &Program| backward_slice(p, info.id, &[], &no_source);
             assert_eq!(slice(&again), slice(&program), "{}", info.location);
         }
-        assert_eq!(again.to_bytes(), bytes, "writing is a function of the value");
+        assert_eq!(
+            again.to_bytes(),
+            bytes,
+            "writing is a function of the value"
+        );
     }
 }
 
@@ -39,7 +43,7 @@ fn foreign_bytes_other_versions_and_other_builds_are_told_apart() {
     let bytes = program.to_bytes();
     let error = |build: &BuildId, bytes: &[u8]| {
         let read = Program::from_bytes(build, bytes);
-        read.err().expect("these are refused")
+        read.expect_err("these are refused")
     };
     assert_eq!(error(&build_id(), b""), GraphError::Foreign);
     assert_eq!(error(&build_id(), b"BC\xC0\xDE"), GraphError::Foreign);
