@@ -219,7 +219,10 @@ pub(crate) fn proven_targets(program: &Program, criteria: &[Criterion]) -> Prove
             let target = targets.find(|id| program.functions[**id as usize].name == callee);
             let Some(target) = target else { continue };
             // Two stacks that show two targets prove that there are two.
-            if proven.insert(*call, *target).is_some_and(|old| old != *target) {
+            if proven
+                .insert(*call, *target)
+                .is_some_and(|old| old != *target)
+            {
                 refuted.insert(*call);
             }
         }

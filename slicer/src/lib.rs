@@ -8,10 +8,15 @@
 //! everything is a pure function over that data: dependences of one instruction
 //! (`dependences`, with `contents` for memory, `crossing` for calls, `carried`
 //! for what libraries carry, `control`, `reaching`), a shortest-path walk over
-//! them (`walk`), the slice in statements (`slice`), the plan (`plan`).
+//! them (`walk`), the slice in statements (`slice`), the plan (`plan`). Where a
+//! slice begins is decided by `criteria`; how pointers are told apart by `alias`,
+//! with `origins` and `points_to` over one solver (`andersen`).
 //!
 //! Deliberately absent: files, clocks, global state. Bytes and source text come
 //! in as arguments; the build store and the server own the IO.
+
+#[cfg(test)]
+extern crate self as slicer;
 
 mod alias;
 mod andersen;
@@ -25,6 +30,7 @@ mod crossing;
 mod debug_info;
 mod dependences;
 mod error;
+mod heap;
 mod index;
 mod library;
 mod llvm;
@@ -41,6 +47,8 @@ mod pointers;
 mod points;
 mod points_to;
 mod program;
+#[cfg(test)]
+mod properties;
 mod reaching;
 mod roles;
 mod slice;
