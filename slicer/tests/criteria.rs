@@ -113,7 +113,11 @@ fn a_service_loop_that_never_returns_is_where_its_assertion_failed() {
 fn a_fault_is_where_it_happened() {
     let program = Loaded::new(ABORTING);
     let stack = vec![program.at("abort();"), program.at("die(what);")];
-    let found = criteria(&program.program, FailureShape::Fault, &[stack.clone()]);
+    let found = criteria(
+        &program.program,
+        FailureShape::Fault,
+        std::slice::from_ref(&stack),
+    );
     assert_eq!(found, [Criterion::at(stack[0], &stack[1..])]);
 }
 
