@@ -244,6 +244,47 @@ fn without_build_ids_the_first_mapping_is_the_program() {
 }
 
 #[test]
+fn what_cannot_be_located_says_why() {
+    let binaries = compile();
+    let symbols = Symbols::read(&binaries.p).unwrap();
+    let found = failing_and_caller(&binaries.p, &symbols);
+    let start = start_of(&binaries.p, "_start");
+    let table = Arc::clone(&binaries.table) as Arc<dyn StatementTable>;
+    let code = BinaryCode::new(BuildId("other".into()), symbols, table);
+    let own = || vec![mapping("/opt/p", 0x5500_0000_0000, None)];
+    let why = |report: &FailureReport| {
+        assert_eq!(BuildCode::locate(&code, report), None);
+        code.why_unlocated(report)
+    };
+
+    let mut no_stack = report(found, own());
+    no_stack.threads.clear();
+    let said = why(&no_stack);
+    assert!(said.contains("no stack of the failing thread"), "{said}");
+
+    let foreign = vec![mapping("/bin/sh", 0x5500_0000_0000, None)];
+    let said = why(&report(found, foreign));
+    assert!(said.contains("only in /lib/libc.so.6, /opt/p"), "{said}");
+
+    let mut wild = report(found, own());
+    wild.threads[0].frames.retain(|f| f.lookup.0 == u64::MAX);
+    let said = why(&wild);
+    assert!(said.contains("of /opt/p lies in no function"), "{said}");
+
+    // The C library's start code has a symbol and no debug info.
+    let mut no_debug_info = report(found, own());
+    no_debug_info.threads[0]
+        .frames
+        .retain(|f| f.lookup == found.0);
+    no_debug_info.threads[0].frames[0].lookup = start;
+    let said = why(&no_debug_info);
+    assert!(
+        said.contains("function _start of /opt/p has no line"),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_runtime_address_finds_its_code_and_statement() {
     use object::{Object, ObjectSegment, ObjectSymbol};
     let binaries = compile();

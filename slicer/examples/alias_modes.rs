@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let ids = (0..count).map(|n| StatementId((n * total / count + total / count / 2) as u32));
     let ids: Vec<StatementId> = ids.collect();
     let mut near: Vec<BTreeSet<StatementId>> = Vec::new();
-    for mode in [Alias::Field, Alias::None, Alias::Andersen] {
+    for mode in [Alias::Field, Alias::Andersen, Alias::None] {
         let (mut sizes, mut times, mut shared) = (Vec::new(), Vec::new(), 0.0);
         let mut gap = false;
         for (position, id) in ids.iter().enumerate() {
@@ -40,7 +40,12 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             times.push(begun.elapsed());
             sizes.push(slice.entries.len());
             gap |= slice.gaps.iter().any(|g| g.contains("budget"));
-            let first = slice.entries.iter().take(NEAR).map(|e| e.statement.id).collect();
+            let first = slice
+                .entries
+                .iter()
+                .take(NEAR)
+                .map(|e| e.statement.id)
+                .collect();
             if mode == Alias::Field {
                 near.push(first);
             } else {
@@ -55,7 +60,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
              median {:>8.1?}, slowest {:>8.1?}{}",
             sizes[sizes.len() / 2],
             sizes[sizes.len() - 1],
-            if mode == Alias::Field { 100.0 } else { 100.0 * shared / count as f64 },
+            if mode == Alias::Field {
+                100.0
+            } else {
+                100.0 * shared / count as f64
+            },
             times[times.len() / 2],
             times[times.len() - 1],
             if gap { ", points-to gave up" } else { "" }

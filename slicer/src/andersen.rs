@@ -12,6 +12,9 @@
 
 use std::collections::{HashSet, VecDeque};
 
+/// What a meeting of a location and a constraint costs, in moves of locations.
+const MEETING: u64 = 50;
+
 pub(crate) type Node = u32;
 pub(crate) type Location = u32;
 
@@ -40,7 +43,13 @@ pub(crate) trait Memory {
     /// The location of a field of the object that a location lies in.
     fn step(&mut self, from: Location, field: u32, solver: &mut Solver) -> Location;
     /// A location came to one side of a copy of objects: the new inclusions.
-    fn copied(&mut self, copy: u32, at: Location, to: bool, solver: &mut Solver) -> Vec<(Node, Node)>;
+    fn copied(
+        &mut self,
+        copy: u32,
+        at: Location,
+        to: bool,
+        solver: &mut Solver,
+    ) -> Vec<(Node, Node)>;
     /// A location came to a called pointer: the new inclusions.
     fn called(&mut self, call: u32, at: Location) -> Vec<(Node, Node)>;
 }
@@ -139,8 +148,7 @@ impl Solver {
             return;
         }
         self.work += (set.len() + new.len()) as u64;
-        set.extend(&new);
-        set.sort_unstable();
+        *set = merged(set, &new);
         self.fresh[node as usize].extend(&new);
         if !std::mem::replace(&mut self.queued[node as usize], true) {
             self.queue.push_back(node);
@@ -162,6 +170,10 @@ impl Solver {
             fresh.sort_unstable();
             fresh.dedup();
             for waiting in self.waiting[node as usize].clone() {
+                self.work += fresh.len() as u64 * MEETING;
+                if self.work > budget {
+                    return false;
+                }
                 for location in &fresh {
                     self.meet(memory, waiting, *location);
                 }
@@ -243,6 +255,24 @@ impl Solver {
             self.arrive(into, &all);
         }
     }
+}
+
+/// Two sorted lists as one.
+fn merged(one: &[Location], other: &[Location]) -> Vec<Location> {
+    let mut result = Vec::with_capacity(one.len() + other.len());
+    let (mut i, mut j) = (0, 0);
+    while i < one.len() && j < other.len() {
+        if one[i] < other[j] {
+            result.push(one[i]);
+            i += 1;
+        } else {
+            result.push(other[j]);
+            j += 1;
+        }
+    }
+    result.extend(&one[i..]);
+    result.extend(&other[j..]);
+    result
 }
 
 /// The strongly connected components of two nodes and more (Tarjan, without

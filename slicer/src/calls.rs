@@ -10,7 +10,9 @@
 
 use crate::bytes::{Reader, Stored, Writer, stored_struct};
 use crate::index::StoreIndex;
-use crate::library::{Callback, KEY_CREATORS, KEY_SETTERS, Routine, Runs, SETS_KEY, by_reference, callbacks, launch};
+use crate::library::{
+    Callback, KEY_CREATORS, KEY_SETTERS, Routine, Runs, SETS_KEY, by_reference, callbacks, launch,
+};
 use crate::pointers::Pointers;
 use crate::program::*;
 use crate::roles::{Entry, roles};
@@ -42,8 +44,15 @@ impl CallSite {
     /// The state of a `std::thread` goes into the library inside a smart pointer;
     /// what arrives is the object that the constructor made. A task of OpenMP gets
     /// what the call that registers it returns.
-    pub fn values_for(&self, caller: &Function, new: Option<FunctionId>, parameter: u32) -> Vec<Operand> {
-        let state = self.callback.is_some_and(|c| c.routine == Routine::ThreadState);
+    pub fn values_for(
+        &self,
+        caller: &Function,
+        new: Option<FunctionId>,
+        parameter: u32,
+    ) -> Vec<Operand> {
+        let state = self
+            .callback
+            .is_some_and(|c| c.routine == Routine::ThreadState);
         if state && parameter == 0 {
             let ids = 0..caller.instructions.len() as InstructionId;
             let made = ids.filter(|id| match caller.op(*id) {
@@ -52,7 +61,11 @@ impl CallSite {
             });
             return made.map(Operand::Instruction).collect();
         }
-        if self.callback.is_some_and(|c| c.routine == Routine::Operand(5)) && parameter == 1 {
+        if self
+            .callback
+            .is_some_and(|c| c.routine == Routine::Operand(5))
+            && parameter == 1
+        {
             return vec![Operand::Instruction(self.at.instruction)];
         }
         let position = self.operand_for(parameter);

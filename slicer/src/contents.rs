@@ -2,8 +2,8 @@
 //!
 //! Slots of the reader's own function are followed by flow (`reaching`); named
 //! locations by the program-wide index, whoever writes them and in whichever
-//! thread. Memory behind an unknown pointer is followed nowhere: that is the
-//! "no alias analysis" of the design, and watchpoints find what it misses.
+//! thread, as far as the alias mode lets them meet. Memory behind a pointer of
+//! which nothing is known is followed nowhere; watchpoints find what that misses.
 
 use crate::dependences::{Aspect, Dependences, Edges, edge};
 use crate::index::Write;

@@ -151,7 +151,9 @@ impl Endings {
     }
 
     /// Whether a statement's function exists to end the program: it never
-    /// returns, and it neither loops nor had a choice before this statement.
+    /// returns, and it has no loop, or none in which anything decides over this
+    /// statement. (That the only way out leads here decides nothing: so it is in a
+    /// service loop with an assertion.)
     fn only_ends(&self, program: &Program, id: StatementId) -> bool {
         let calls = program.members(id).iter();
         let mut ending = calls.filter(|at| self.ends(program, **at));
@@ -159,7 +161,7 @@ impl Endings {
             let function = program.function(*at);
             let block = function.instructions[at.instruction as usize].block;
             let is_last_resort = function.loops.is_empty()
-                || ControlDependence::of(function).is_unconditional(block);
+                || ControlDependence::of(function).deciders(block).is_empty();
             self.never.contains(&at.function) && function.name != "main" && is_last_resort
         })
     }
@@ -219,7 +221,10 @@ pub(crate) fn proven_targets(program: &Program, criteria: &[Criterion]) -> Prove
             let target = targets.find(|id| program.functions[**id as usize].name == callee);
             let Some(target) = target else { continue };
             // Two stacks that show two targets prove that there are two.
-            if proven.insert(*call, *target).is_some_and(|old| old != *target) {
+            if proven
+                .insert(*call, *target)
+                .is_some_and(|old| old != *target)
+            {
                 refuted.insert(*call);
             }
         }

@@ -56,7 +56,9 @@ impl Dependences<'_> {
         let place = self.place(call, number as usize, None);
         match (place.root, place.field) {
             (Root::Slot(_), _) => self.slot_contents(call, place, true, edges),
-            (Root::Parameter(_), _) | (_, Some(_)) => self.contents(call, number as usize, place, edges),
+            (Root::Parameter(_), _) | (_, Some(_)) => {
+                self.contents(call, number as usize, place, edges)
+            }
             _ => {}
         }
     }

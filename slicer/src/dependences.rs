@@ -143,9 +143,7 @@ impl<'p> Dependences<'p> {
     /// Who calls a function, as far as this failure is concerned.
     pub(crate) fn callers(&self, id: FunctionId) -> impl Iterator<Item = &CallSite> {
         let sites = self.program.calls.callers(id).iter();
-        sites.filter(move |site| {
-            site.callback.is_some() || self.targets(site.at).contains(&id)
-        })
+        sites.filter(move |site| site.callback.is_some() || self.targets(site.at).contains(&id))
     }
 
     /// The pointer analysis that the alias mode asks for was too much for this

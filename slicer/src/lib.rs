@@ -8,17 +8,23 @@
 //! everything is a pure function over that data: dependences of one instruction
 //! (`dependences`, with `contents` for memory, `crossing` for calls, `carried`
 //! for what libraries carry, `control`, `reaching`), a shortest-path walk over
-//! them (`walk`), the slice in statements (`slice`), and the plan: its points
-//! (`plan`, `branch_points`, `order_points`), what needs no hook (`implied`, by
-//! `dominance`), what is watched where (`plan_variants`).
+//! them (`graph`, `walk`), the slice in statements (`slice`), and the plan: its
+//! points (`plan`, `branch_points`, `order_points`), what needs no hook
+//! (`implied`, by `dominance`), what is watched where (`plan_variants`). Where a
+//! slice begins is decided by `criteria`; how pointers are told apart by `alias`,
+//! with `origins` and `points_to` over one solver (`andersen`). `stored` writes it
+//! all down and reads it back.
 //!
 //! Deliberately absent: files, clocks, global state. Bytes and source text come
 //! in as arguments; the build store and the server own the IO.
 
+#[cfg(test)]
+extern crate self as slicer;
+
 mod alias;
 mod andersen;
-mod bytes;
 mod branch_points;
+mod bytes;
 mod calls;
 mod carried;
 mod classes;
@@ -31,6 +37,7 @@ mod dependences;
 mod dominance;
 mod error;
 mod graph;
+mod heap;
 mod implied;
 mod index;
 mod library;
@@ -50,6 +57,8 @@ mod pointers;
 mod points;
 mod points_to;
 mod program;
+#[cfg(test)]
+mod properties;
 mod reaching;
 mod roles;
 mod slice;

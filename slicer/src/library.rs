@@ -6,8 +6,8 @@
 //!
 //! `pthread_cleanup_push` is not here: in C it expands to a plain call through a
 //! local, in C++ to a destructor that calls through a field, and both are
-//! followed as such. Deliberately absent: `std::call_once`, which hands its
-//! callable over in a thread-local of the library.
+//! followed as such. Deliberately absent: lambdas that are handed to
+//! `std::call_once` and `std::async`; functions that are named there are known.
 
 use sketch_model::SyncOp;
 
@@ -251,16 +251,39 @@ pub(crate) fn writes_into(function: &str, operand: u32) -> bool {
 /// Library functions that return a pointer into what their first operand points to.
 pub(crate) fn returns_argument(function: &str) -> bool {
     const NAMES: [&str; 20] = [
-        "memcpy", "memmove", "memset", "strcpy", "strncpy", "strcat", "strncat", "strchr",
-        "strrchr", "strstr", "memchr", "strpbrk", "strtok", "fgets", "realloc", "stpcpy",
-        "mempcpy", "__memcpy_chk", "__strcpy_chk", "index",
+        "memcpy",
+        "memmove",
+        "memset",
+        "strcpy",
+        "strncpy",
+        "strcat",
+        "strncat",
+        "strchr",
+        "strrchr",
+        "strstr",
+        "memchr",
+        "strpbrk",
+        "strtok",
+        "fgets",
+        "realloc",
+        "stpcpy",
+        "mempcpy",
+        "__memcpy_chk",
+        "__strcpy_chk",
+        "index",
     ];
     NAMES.contains(&function)
 }
 
 /// Library functions that copy what their second operand points to.
 pub(crate) fn copies_memory(function: &str) -> bool {
-    const NAMES: [&str; 5] = ["memcpy", "memmove", "mempcpy", "__memcpy_chk", "__memmove_chk"];
+    const NAMES: [&str; 5] = [
+        "memcpy",
+        "memmove",
+        "mempcpy",
+        "__memcpy_chk",
+        "__memmove_chk",
+    ];
     NAMES.contains(&function)
 }
 

@@ -13,7 +13,7 @@
 //! an array or through another pointer has no origin and shares none; the
 //! points-to analysis (`points_to`) is for that.
 
-use crate::andersen::{Node, NoMemory, Solver};
+use crate::andersen::{NoMemory, Node, Solver};
 use crate::library::NEW;
 use crate::places::{Resolver, Root};
 use crate::points_to::Nodes;
@@ -140,7 +140,10 @@ impl Builder<'_> {
 
     fn contents(&mut self, slot: InstructionRef) -> Node {
         let solver = &mut self.solver;
-        *self.contents.entry(slot).or_insert_with(|| solver.add_node())
+        *self
+            .contents
+            .entry(slot)
+            .or_insert_with(|| solver.add_node())
     }
 
     fn add_functions(&mut self) {

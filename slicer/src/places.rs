@@ -4,9 +4,9 @@
 //! Addresses are followed backward through pointer computations, casts, and
 //! slots that are stored to exactly once (as clang leaves parameters and most
 //! locals), and through calls of functions that return an address derived from
-//! a parameter (accessors, `std::forward`). A struct field wins over whatever lies before it: `q->mut` is
-//! `queue.mut` wherever `q` comes from. That is field-based naming, not alias
-//! analysis; two objects of one type share their fields' names.
+//! a parameter (accessors, `std::forward`). A struct field wins over whatever
+//! lies before it: `q->mut` is `queue.mut` wherever `q` comes from. That is only
+//! the name; which objects of the type are meant is decided by the alias mode.
 
 use crate::program::*;
 use rustc_hash::FxHashMap as HashMap;

@@ -12,22 +12,19 @@
 //! carries (`carried`), exceptions. A pointer of which nothing arrived is
 //! "unknown", and the slice then goes by fields.
 
-use crate::andersen::{Location, Memory, Node, Solver, Waiting};
+use crate::andersen::{Location, Node, Solver, Waiting};
+use crate::heap::{CopySides, Heap, Object, Objects, PendingCall};
 use crate::library::{NEW, copies_memory, returns_argument, writes_into};
 use crate::origins::{returned_values, written_pointer};
 use crate::program::*;
 use std::collections::{HashMap, HashSet};
 
 /// Moves of locations after which the analysis gives up.
-const BUDGET: u64 = 3_000_000_000;
+const BUDGET: u64 = 400_000_000;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Object {
-    Slot(InstructionRef),
-    Global(GlobalId),
-    Made(InstructionRef),
-    Function(FunctionId),
-}
+/// Pairs of a load and a store that may meet, beyond which a slice that follows
+/// all of them takes minutes.
+const MAX_PAIRS: u64 = 40_000_000;
 
 /// The solution: pointers to locations, and who writes where.
 #[derive(Debug)]
@@ -53,7 +50,7 @@ impl PointsTo {
         if builder.add_unresolved() && !builder.solver.solve(&mut builder.memory, BUDGET) {
             return None;
         }
-        Some(builder.finish())
+        builder.finish()
     }
 
     /// The functions that arrived at a called pointer.
@@ -111,7 +108,11 @@ impl PointsTo {
                 let key = (Object::Global(id), field);
                 let whole = (Object::Global(id), None);
                 let ids = &self.objects.ids;
-                ids.get(&key).or_else(|| ids.get(&whole)).copied().into_iter().collect()
+                ids.get(&key)
+                    .or_else(|| ids.get(&whole))
+                    .copied()
+                    .into_iter()
+                    .collect()
             }
             Operand::Instruction(_) | Operand::Parameter(_) => {
                 let node = self.nodes.of(holder, pointer);
@@ -165,181 +166,6 @@ impl Nodes {
     }
 }
 
-/// Locations, with the node for what lies at each.
-#[derive(Debug, Default)]
-struct Objects {
-    ids: HashMap<(Object, Option<FieldId>), Location>,
-    all: Vec<(Object, Option<FieldId>, Node)>,
-    of_object: HashMap<Object, Vec<Location>>,
-    /// Fields at the start of their records.
-    leading: HashSet<FieldId>,
-}
-
-impl Objects {
-    fn location(
-        &mut self,
-        object: Object,
-        field: Option<FieldId>,
-        solver: &mut Solver,
-    ) -> (Location, bool) {
-        if let Some(known) = self.ids.get(&(object, field)) {
-            return (*known, false);
-        }
-        let id = self.all.len() as Location;
-        self.ids.insert((object, field), id);
-        self.all.push((object, field, solver.add_node()));
-        self.of_object.entry(object).or_default().push(id);
-        (id, true)
-    }
-
-    /// The locations that may be the same memory: the whole object without a
-    /// field meets every field, for it may have been reached under another type.
-    fn met_by(&self, at: Location) -> Vec<Location> {
-        let (object, field, _) = self.all[at as usize];
-        let Some(_) = field else {
-            let all = self.of_object.get(&object).into_iter().flatten();
-            let meets = |l: &&Location| {
-                self.all[**l as usize].1.is_none_or(|f| self.leading.contains(&f))
-            };
-            return all.filter(meets).copied().collect();
-        };
-        let whole = self.ids.get(&(object, None)).copied();
-        std::iter::once(at).chain(whole).collect()
-    }
-
-    fn contents(&self, at: Location) -> Node {
-        self.all[at as usize].2
-    }
-}
-
-/// What the solver asks about.
-#[derive(Debug, Default)]
-struct Heap {
-    objects: Objects,
-    /// Loads and stores without a field, to be told of fields that appear later.
-    sides: Vec<CopySides>,
-    copies_of: HashMap<Object, Vec<u32>>,
-    calls: Vec<PendingCall>,
-}
-
-#[derive(Debug, Default)]
-struct CopySides {
-    from: HashSet<Object>,
-    to: HashSet<Object>,
-}
-
-#[derive(Debug)]
-struct PendingCall {
-    at: InstructionRef,
-    candidates: Vec<FunctionId>,
-    /// For each candidate, inclusions of arguments and result.
-    flows: Vec<Vec<(Node, Node)>>,
-    found: Vec<FunctionId>,
-}
-
-impl Heap {
-    fn make(&mut self, object: Object, field: Option<FieldId>, solver: &mut Solver) -> Location {
-        let (location, new) = self.objects.location(object, field, solver);
-        if new {
-            self.connect(location, solver);
-        }
-        location
-    }
-
-    /// A location that appears late still takes part in the copies of its object,
-    /// and shares its contents with what it overlaps.
-    fn connect(&mut self, location: Location, solver: &mut Solver) {
-        let (object, field, _) = self.objects.all[location as usize];
-        for copy in self.copies_of.get(&object).cloned().unwrap_or_default() {
-            let sides = &self.sides[copy as usize];
-            let (from, to): (Vec<Object>, Vec<Object>) = (
-                sides.from.iter().copied().collect(),
-                sides.to.iter().copied().collect(),
-            );
-            if from.contains(&object) {
-                for target in to {
-                    let there = self.make(target, field, solver);
-                    let (a, b) = (self.objects.contents(location), self.objects.contents(there));
-                    solver.add_copy(a, b);
-                }
-            }
-        }
-    }
-
-    fn nodes_met(&mut self, at: Location, solver: &mut Solver) -> Vec<Node> {
-        let (object, field, _) = self.objects.all[at as usize];
-        if field.is_some() {
-            self.make(object, None, solver);
-        }
-        let met = self.objects.met_by(at);
-        met.into_iter().map(|l| self.objects.contents(l)).collect()
-    }
-}
-
-impl Memory for Heap {
-    fn read(&mut self, at: Location, solver: &mut Solver) -> Vec<Node> {
-        self.nodes_met(at, solver)
-    }
-
-    fn written(&mut self, at: Location, _: &mut Solver) -> Vec<Node> {
-        // Readers look at what overlaps; writers need not.
-        vec![self.objects.contents(at)]
-    }
-
-    fn step(&mut self, from: Location, field: u32, solver: &mut Solver) -> Location {
-        let object = self.objects.all[from as usize].0;
-        self.make(object, Some(field), solver)
-    }
-
-    fn copied(
-        &mut self,
-        copy: u32,
-        at: Location,
-        to: bool,
-        solver: &mut Solver,
-    ) -> Vec<(Node, Node)> {
-        let object = self.objects.all[at as usize].0;
-        let sides = &mut self.sides[copy as usize];
-        let side = if to { &mut sides.to } else { &mut sides.from };
-        if !side.insert(object) {
-            return Vec::new();
-        }
-        self.copies_of.entry(object).or_default().push(copy);
-        let sides = &self.sides[copy as usize];
-        let pairs: Vec<(Object, Object)> = if to {
-            sides.from.iter().map(|from| (*from, object)).collect()
-        } else {
-            sides.to.iter().map(|to| (object, *to)).collect()
-        };
-        let mut result = Vec::new();
-        for (from, to) in pairs {
-            let locations = self.objects.of_object.get(&from).cloned();
-            for location in locations.unwrap_or_default() {
-                let field = self.objects.all[location as usize].1;
-                let there = self.make(to, field, solver);
-                let ends = (self.objects.contents(location), self.objects.contents(there));
-                result.push(ends);
-            }
-        }
-        result
-    }
-
-    fn called(&mut self, call: u32, at: Location) -> Vec<(Node, Node)> {
-        let Object::Function(id) = self.objects.all[at as usize].0 else {
-            return Vec::new();
-        };
-        let call = &mut self.calls[call as usize];
-        let position = call.candidates.iter().position(|c| *c == id);
-        match position {
-            Some(position) if !call.found.contains(&id) => {
-                call.found.push(id);
-                call.flows[position].clone()
-            }
-            _ => Vec::new(),
-        }
-    }
-}
-
 struct Builder<'p> {
     program: &'p Program,
     solver: Solver,
@@ -367,7 +193,12 @@ impl<'p> Builder<'p> {
         }
     }
 
-    fn node(&mut self, holder: FunctionId, operand: Operand, field: Option<FieldId>) -> Option<Node> {
+    fn node(
+        &mut self,
+        holder: FunctionId,
+        operand: Operand,
+        field: Option<FieldId>,
+    ) -> Option<Node> {
         let object = match operand {
             Operand::Global(id) => Object::Global(id),
             Operand::Function(id) => Object::Function(id),
@@ -469,7 +300,9 @@ impl<'p> Builder<'p> {
                     None => self.copy(holder, base, own),
                 }
             }
-            Op::Copy { .. } => self.add_object_copy(holder, function.operand(id, 0), function.operand(id, 1)),
+            Op::Copy { .. } => {
+                self.add_object_copy(holder, function.operand(id, 0), function.operand(id, 1))
+            }
             Op::Cast | Op::Phi => operands.iter().for_each(|o| self.copy(holder, *o, own)),
             Op::Select => {
                 let values = operands.get(1..).unwrap_or_default();
@@ -527,7 +360,9 @@ impl<'p> Builder<'p> {
                     && caller.op(site.at.instruction) == Op::Call(Callee::Indirect)
                     && !caller.virtual_calls.contains_key(&site.at.instruction);
                 if !waits {
-                    flows.iter().for_each(|(from, to)| self.solver.add_copy(*from, *to));
+                    flows
+                        .iter()
+                        .for_each(|(from, to)| self.solver.add_copy(*from, *to));
                     continue;
                 }
                 let next = self.memory.calls.len() as u32;
@@ -553,7 +388,9 @@ impl<'p> Builder<'p> {
     /// Functions that initial values of globals hold.
     fn add_initial(&mut self) {
         for (global, functions) in &self.program.symbols.held {
-            let whole = self.memory.make(Object::Global(*global), None, &mut self.solver);
+            let whole = self
+                .memory
+                .make(Object::Global(*global), None, &mut self.solver);
             let contents = self.memory.objects.contents(whole);
             for function in functions {
                 let object = Object::Function(*function);
@@ -564,14 +401,22 @@ impl<'p> Builder<'p> {
     }
 
     fn add_unresolved(&mut self) -> bool {
-        let unresolved = self.memory.calls.iter().filter(|call| call.found.is_empty());
+        let unresolved = self
+            .memory
+            .calls
+            .iter()
+            .filter(|call| call.found.is_empty());
         let flows: Vec<(Node, Node)> = unresolved.flat_map(|c| c.flows.concat()).collect();
-        flows.iter().for_each(|(from, to)| self.solver.add_copy(*from, *to));
+        flows
+            .iter()
+            .for_each(|(from, to)| self.solver.add_copy(*from, *to));
         !flows.is_empty()
     }
 
-    fn finish(self) -> PointsTo {
+    /// `None` if following the result would take longer than finding it.
+    fn finish(self) -> Option<PointsTo> {
         let mut writers: HashMap<Location, Vec<InstructionRef>> = HashMap::new();
+        let mut entries = 0_u64;
         let mut result = PointsTo {
             solver: self.solver,
             nodes: self.nodes,
@@ -592,7 +437,12 @@ impl<'p> Builder<'p> {
                 for (pointer, field) in written.into_iter().filter(|(p, _)| !is_plain(p)) {
                     let locations = result.locations(holder, pointer, field);
                     let op = function.op(instruction);
-                    for location in result.covered(self.program, op, locations) {
+                    let locations = result.covered(self.program, op, locations);
+                    entries += locations.len() as u64;
+                    if entries > MAX_PAIRS {
+                        return None;
+                    }
+                    for location in locations {
                         writers.entry(location).or_default().push(InstructionRef {
                             function: holder,
                             instruction,
@@ -601,11 +451,26 @@ impl<'p> Builder<'p> {
                 }
             }
         }
+        let mut pairs = 0_u64;
+        for (id, function) in self.program.functions.iter().enumerate() {
+            for instruction in 0..function.instructions.len() as InstructionId {
+                let Op::Load { field, .. } = function.op(instruction) else {
+                    continue;
+                };
+                let pointer = function.operand(instruction, 0);
+                let read = result.locations(id as FunctionId, pointer, field);
+                let written = read.iter().filter_map(|l| writers.get(l));
+                pairs += written.map(|w| w.len() as u64).sum::<u64>();
+            }
+        }
+        if pairs > MAX_PAIRS {
+            return None;
+        }
         result.writers = writers;
         let calls = self.memory.calls.into_iter();
         let resolved = calls.filter(|call| !call.found.is_empty());
         result.called = resolved.map(|call| (call.at, call.found)).collect();
-        result
+        Some(result)
     }
 }
 

@@ -5,8 +5,6 @@
 //! alias mode: the slice begins with its criterion, it holds what anything in it
 //! depends on and nothing else, prefixes nest, and more edges give no smaller slice.
 
-extern crate self as slicer;
-
 #[path = "../tests/common/mod.rs"]
 mod common;
 #[path = "../tests/common/corpus.rs"]
@@ -72,25 +70,47 @@ fn check(annotated: &Annotated, mode: crate::Alias) {
     let slice = walk(&graph, &seeds);
 
     assert_eq!(slice[0].statement, criterion.failing, "{name}: first");
-    assert_eq!((slice[0].distance, &slice[0].why), (0, &None), "{name}: first");
+    assert_eq!(
+        (slice[0].distance, &slice[0].why),
+        (0, &None),
+        "{name}: first"
+    );
 
     let nodes = closure(&graph, seeds.iter().map(|seed| seed.node).collect());
-    let mut needed: BTreeSet<StatementId> =
-        nodes.iter().filter_map(|node| graph.statement(*node)).collect();
+    let mut needed: BTreeSet<StatementId> = nodes
+        .iter()
+        .filter_map(|node| graph.statement(*node))
+        .collect();
     needed.extend(seeds.iter().map(|seed| seed.statement));
     assert_eq!(ids(&slice), needed, "{name}: closed, and nothing beside");
 
     // A prefix is a slice of its own: whatever wanted a statement came before it.
     let mut before = HashSet::new();
-    for (entry, next) in slice.iter().zip(slice.iter().skip(1).map(Some).chain([None])) {
-        let wanted = entry.why.as_ref().is_none_or(|why| before.contains(&why.parent));
-        assert!(wanted, "{name}: {:?} comes before its parent", entry.statement);
-        assert!(next.is_none_or(|n| n.distance >= entry.distance), "{name}: order");
+    for (entry, next) in slice
+        .iter()
+        .zip(slice.iter().skip(1).map(Some).chain([None]))
+    {
+        let wanted = entry
+            .why
+            .as_ref()
+            .is_none_or(|why| before.contains(&why.parent));
+        assert!(
+            wanted,
+            "{name}: {:?} comes before its parent",
+            entry.statement
+        );
+        assert!(
+            next.is_none_or(|n| n.distance >= entry.distance),
+            "{name}: order"
+        );
         assert!(before.insert(entry.statement), "{name}: twice");
     }
 
     // From the last statement of the slice to one that is not in it.
-    let outside = program.statements.iter().find(|info| !needed.contains(&info.id));
+    let outside = program
+        .statements
+        .iter()
+        .find(|info| !needed.contains(&info.id));
     let from = nodes.iter().max().copied();
     if let (Some(outside), Some(from)) = (outside, from) {
         let mut others = program.members(outside.id).iter();

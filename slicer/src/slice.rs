@@ -128,7 +128,7 @@ pub fn entry_for(program: &Program, id: StatementId, source: SourceText<'_>) -> 
     make_entry(program, id, DISCOVERED, None, source)
 }
 
-fn seeds_of(program: &Program, criterion: &Criterion) -> Vec<Seed<Node>> {
+pub(crate) fn seeds_of(program: &Program, criterion: &Criterion) -> Vec<Seed<Node>> {
     let Criterion { failing, stack, .. } = criterion;
     let failing = *failing;
     let mut seeds = Vec::new();

@@ -11,7 +11,9 @@
 
 use super::symbols::{CodeFrame, Symbols};
 use serde::{Deserialize, Serialize};
-use sketch_model::{BuildId, FailureKind, FailureReport, FailureSignature, StackFrame, Statement, StatementId};
+use sketch_model::{
+    BuildId, FailureKind, FailureReport, FailureSignature, StackFrame, Statement, StatementId,
+};
 use std::collections::{BTreeSet, HashSet};
 
 /// Frames of a stack that make a signature. Deeper ones say how the program

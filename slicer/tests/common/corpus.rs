@@ -8,6 +8,8 @@
 //! alias modes the claims hold, where it is not all of them. `TRACK` has a site in
 //! the plan for the whole slice, whatever its purpose, `NOTRACK` has none.
 
+#![allow(dead_code)] // Each test uses its part.
+
 use super::common::{compile, load, no_source, programs_folder};
 use sketch_model::{Slice, StatementId};
 use slicer::{Alias, Criterion, Program, slice_from};
@@ -111,7 +113,10 @@ impl Annotated {
         let stack = self.numbered("STACK");
         Criterion {
             failing,
-            stack: stack.iter().filter_map(|line| self.statement(*line)).collect(),
+            stack: stack
+                .iter()
+                .filter_map(|line| self.statement(*line))
+                .collect(),
             reached: self.text.lines().any(|line| line.starts_with("// ABORT")),
         }
     }
@@ -133,7 +138,9 @@ impl Annotated {
             score.must += 1;
             match distance_of(&slice, line) {
                 Some(_) => score.must_right += 1,
-                None => score.problems.push(format!("{name}:{line} is missing from the slice")),
+                None => score
+                    .problems
+                    .push(format!("{name}:{line} is missing from the slice")),
             }
         }
         for line in self.lines_with("NOSLICE") {
@@ -147,7 +154,10 @@ impl Annotated {
                 score.must_not_right += 1;
                 continue;
             };
-            let why = entry.why.as_ref().expect("only the criterion has no reason");
+            let why = entry
+                .why
+                .as_ref()
+                .expect("only the criterion has no reason");
             let parent = slice.entry(why.parent).expect("a parent is in the slice");
             let (kind, parent) = (why.kind, &parent.statement.location);
             let problem = format!("{name}:{line} is in the slice: {kind} {parent}");

@@ -6,6 +6,7 @@ use slicer::{ModuleInput, Program};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+#[allow(dead_code)]
 pub fn programs_folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/programs/slice")
 }
