@@ -7,9 +7,9 @@
 mod builds;
 mod cc;
 mod graph;
+mod import;
 mod loaded;
 mod plan;
-mod import;
 mod register;
 mod serve;
 mod sketch;

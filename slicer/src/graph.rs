@@ -132,7 +132,10 @@ impl Graph {
                 }
             }
         }
-        Graph::of(&Dependences::new(program, Alias::default(), Proven::default()), from)
+        Graph::of(
+            &Dependences::new(program, Alias::default(), Proven::default()),
+            from,
+        )
     }
 
     /// The graph of everything that some nodes lead to.

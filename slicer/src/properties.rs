@@ -12,37 +12,21 @@ mod corpus;
 
 use crate::criteria::proven_targets;
 use crate::dependences::{Dependences, Node};
-use crate::slice::seeds_of;
-use crate::walk::{Dependence, DependenceGraph, Reached, walk};
+use crate::graph::{Edge, Graph, ListId, NodeId};
+use crate::slice::{numbered, seeds_of};
+use crate::walk::{Reached, walk};
 use corpus::{Annotated, MODES, programs};
 use sketch_model::{DependenceKind, StatementId};
 use std::collections::{BTreeSet, HashSet};
 
 /// A graph with one edge more.
-struct Wider<'a, 'p> {
-    graph: &'a Dependences<'p>,
-    from: Node,
-    to: Node,
-}
-
-impl DependenceGraph for Wider<'_, '_> {
-    type Node = Node;
-
-    fn statement(&self, node: Node) -> Option<StatementId> {
-        self.graph.statement(node)
-    }
-
-    fn dependences(&self, node: Node) -> Vec<Dependence<Node>> {
-        let mut edges = self.graph.dependences(node);
-        if node == self.from {
-            edges.push(Dependence {
-                on: self.to,
-                kind: DependenceKind::Data,
-                through_entry: false,
-            });
-        }
-        edges
-    }
+fn wider(mut graph: Graph, from: NodeId, to: NodeId) -> Graph {
+    let mut edges = graph.list(graph.lists[from as usize][0]).to_vec();
+    edges.push(Edge::new(to, DependenceKind::Data, false));
+    graph.lists[from as usize][0] = graph.list_count() as ListId;
+    graph.edges.extend(edges);
+    graph.starts.push(graph.edges.len() as u32);
+    graph
 }
 
 fn ids(reached: &[Reached]) -> BTreeSet<StatementId> {
@@ -54,7 +38,7 @@ fn closure(graph: &Dependences<'_>, mut work: Vec<Node>) -> HashSet<Node> {
     let mut seen = HashSet::new();
     while let Some(node) = work.pop() {
         if seen.insert(node) {
-            work.extend(graph.dependences(node).iter().map(|d| d.on));
+            work.extend(graph.of(node).iter().map(|d| d.on));
         }
     }
     seen
@@ -65,9 +49,14 @@ fn check(annotated: &Annotated, mode: crate::Alias) {
     let program = &annotated.program;
     let criterion = annotated.criterion();
     let proven = proven_targets(program, std::slice::from_ref(&criterion));
-    let graph = Dependences::new(program, mode, proven);
+    let dependences = Dependences::new(program, mode, proven);
     let seeds = seeds_of(program, &criterion);
-    let slice = walk(&graph, &seeds);
+    let starts = seeds.iter().map(|seed| seed.node);
+    let slice_of = |graph: &Graph| {
+        let seeds = numbered(graph, &seeds).expect("the graph was made for them");
+        walk(graph, &seeds).reached
+    };
+    let slice = slice_of(&Graph::of(&dependences, starts.clone()));
 
     assert_eq!(slice[0].statement, criterion.failing, "{name}: first");
     assert_eq!(
@@ -76,10 +65,10 @@ fn check(annotated: &Annotated, mode: crate::Alias) {
         "{name}: first"
     );
 
-    let nodes = closure(&graph, seeds.iter().map(|seed| seed.node).collect());
+    let nodes = closure(&dependences, starts.clone().collect());
     let mut needed: BTreeSet<StatementId> = nodes
         .iter()
-        .filter_map(|node| graph.statement(*node))
+        .filter_map(|node| dependences.statement(*node))
         .collect();
     needed.extend(seeds.iter().map(|seed| seed.statement));
     assert_eq!(ids(&slice), needed, "{name}: closed, and nothing beside");
@@ -120,12 +109,10 @@ fn check(annotated: &Annotated, mode: crate::Alias) {
             ..node
         });
         let Some(to) = to else { return };
-        let wider = Wider {
-            graph: &graph,
-            from,
-            to,
-        };
-        let more = ids(&walk(&wider, &seeds));
+        let graph = Graph::of(&dependences, starts.chain([to]));
+        let (from, to) = (graph.find(from), graph.find(to));
+        let (from, to) = from.zip(to).expect("the graph was made for them");
+        let more = ids(&slice_of(&wider(graph, from, to)));
         assert!(more.is_superset(&needed), "{name}: an edge more");
         assert!(more.contains(&outside.id), "{name}: the edge counts");
     }

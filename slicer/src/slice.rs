@@ -85,7 +85,7 @@ fn walked(program: &Program, alias: Alias, proven: Proven, seeds: &[Seed<Node>])
     walk(&graph, &numbered(&graph, seeds).unwrap_or_default())
 }
 
-fn numbered(graph: &Graph, seeds: &[Seed<Node>]) -> Option<Vec<Seed<NodeId>>> {
+pub(crate) fn numbered(graph: &Graph, seeds: &[Seed<Node>]) -> Option<Vec<Seed<NodeId>>> {
     let number = |seed: &Seed<Node>| {
         Some(Seed {
             node: graph.find(seed.node)?,

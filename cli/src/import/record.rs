@@ -67,6 +67,8 @@ pub fn run_record(
         mappings,
         pt: Some(record),
         gaps,
+        privacy: Default::default(),
+        tracking: Default::default(),
     })
 }
 
@@ -133,6 +135,7 @@ fn failure(
             tid: failing.tid,
             frames: vec![frame],
             truncated: Some("a trace has no stack".to_owned()),
+            waits_for: None,
         }],
         mappings: mappings.to_vec(),
         gaps: vec!["where it failed is where its trace ends".to_owned()],

@@ -308,7 +308,10 @@ fn section_address(full: &[u8], name: &str) -> Result<Option<u64>, Refusal> {
 }
 
 fn add_runtime_names(image: &mut Image, linker: &Linker<'_, '_>, input: &Input<'_>, number: usize) {
-    let functions = input.file.symbols().filter(|s| s.kind() == SymbolKind::Text);
+    let functions = input
+        .file
+        .symbols()
+        .filter(|s| s.kind() == SymbolKind::Text);
     for symbol in functions.filter(|s| s.is_definition()) {
         let Ok(name) = symbol.name() else { continue };
         if let Some((address, size)) = linker.defined(number, name) {
