@@ -28,7 +28,11 @@ pub fn strip_for_deployment(full: &[u8]) -> Result<Vec<u8>, RegisterError> {
     let mut arguments = vec!["--strip-debug".to_string()];
     arguments.extend(own.iter().map(|name| format!("--remove-section={name}")));
     let workspace = tempfile::tempdir().map_err(RegisterError::Workspace)?;
-    objcopy(&with_strippable_relocations(full, &file), workspace.path(), &arguments)
+    objcopy(
+        &with_strippable_relocations(full, &file),
+        workspace.path(),
+        &arguments,
+    )
 }
 
 /// Static programs have relocations for the functions that choose an

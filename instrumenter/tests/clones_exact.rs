@@ -67,7 +67,10 @@ fn code_without_hooks_is_byte_for_byte_what_it_was() {
     }
     changed.dedup();
     let expected = [".dynamic", ".init_array", ".note.gnu.build-id", ".text"];
-    assert!(changed.iter().all(|name| expected.contains(name)), "{changed:?}");
+    assert!(
+        changed.iter().all(|name| expected.contains(name)),
+        "{changed:?}"
+    );
     assert!(changed.contains(&".text") && changed.contains(&".note.gnu.build-id"));
 }
 
@@ -133,7 +136,10 @@ fn a_crash_in_a_clone_has_the_stack_of_a_crash_in_p() {
         names
     };
     let expected = stack(&p, &p_full, false);
-    assert_eq!(expected, ["tiny", "inner", "inner", "inner", "outer", "main"]);
+    assert_eq!(
+        expected,
+        ["tiny", "inner", "inner", "inner", "outer", "main"]
+    );
     for recording in [false, true] {
         assert_eq!(stack(&deployed, &full, recording), expected, "{recording}");
     }
@@ -174,15 +180,24 @@ fn what_cannot_be_cloned_is_linked_again_and_says_why() {
             function: function()
         }
     );
+    let table = "#include <stdio.h>\n\
+        __attribute__((noinline)) int go(int n) {\n\
+            int twice = n * 2;\n\
+            __asm__ volatile(\"1: nop\\n .pushsection places,\\\"a\\\"\\n .quad 1b - .\\n .popsection\");\n\
+            if (n > 3) puts(\"more\");\n\
+            return twice; }\n\
+        int main(void) { return go(4); }\n";
+    assert_eq!(
+        is_relinked(table, &["-O2", "-fPIE"], &["-pie"], "go"),
+        Refusal::AssemblyElsewhere {
+            function: function()
+        }
+    );
     let folded = "#include <stdio.h>\n\
         __attribute__((noinline)) int go(int *n) { n[3] += n[1]; return n[2] * n[0]; }\n\
         __attribute__((noinline)) int same(int *n) { n[3] += n[1]; return n[2] * n[0]; }\n\
         int main(void) { int a[4] = {2, 3, 4, 5}; printf(\"%d\\n\", go(a) + same(a) + a[3]); return 0; }\n";
-    let lld = [
-        "-pie",
-        "-fuse-ld=lld",
-        "-Wl,--icf=all",
-    ];
+    let lld = ["-pie", "-fuse-ld=lld", "-Wl,--icf=all"];
     assert_eq!(
         is_relinked(folded, &["-O2", "-fPIE", "-ffunction-sections"], &lld, "go"),
         Refusal::Folded {

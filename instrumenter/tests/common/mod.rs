@@ -86,11 +86,11 @@ pub fn build(sources: &[(&str, &str)], compile: &[&str], link: &[&str]) -> Built
         arguments,
     };
     fs::write(at("link"), record.to_bytes()).unwrap();
-    run_tool(
-        Command::new("objcopy")
-            .current_dir(folder.path())
-            .args(["--add-section", ".failsketch.link=link", "program"]),
-    );
+    run_tool(Command::new("objcopy").current_dir(folder.path()).args([
+        "--add-section",
+        ".failsketch.link=link",
+        "program",
+    ]));
     let store = BuildStore::open(at("store"));
     let build = store.register(&at("program"), &mut |_| {}).unwrap();
     let modules: Vec<(String, Vec<u8>)> = (0..build.manifest().modules.len())
