@@ -49,7 +49,7 @@ fn with_strippable_relocations(full: &[u8], file: &ElfFile64<'_>) -> Vec<u8> {
     let start = header.e_shoff(endian) as usize;
     let size = usize::from(header.e_shentsize(endian));
     for (number, section) in file.elf_section_table().iter().enumerate() {
-        let is_loaded = section.sh_flags(endian).0 & u64::from(SHF_ALLOC.0) != 0;
+        let is_loaded = section.sh_flags(endian).0 & SHF_ALLOC.0 != 0;
         if section.sh_type(endian) != SHT_RELA || !is_loaded {
             continue;
         }

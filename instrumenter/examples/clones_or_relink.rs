@@ -12,6 +12,24 @@ use slicer::{ModuleInput, Program};
 use std::path::Path;
 use std::time::Instant;
 
+/// Processor seconds of this process and of the tools that it ran, which other
+/// work on the machine hardly changes.
+fn processor_seconds() -> f64 {
+    [libc::RUSAGE_SELF, libc::RUSAGE_CHILDREN]
+        .into_iter()
+        .map(|who| {
+            // SAFETY: `usage` is a valid place for the answer, and zeros are one.
+            let usage = unsafe {
+                let mut usage: libc::rusage = std::mem::zeroed();
+                libc::getrusage(who, &mut usage);
+                usage
+            };
+            let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 / 1e6;
+            seconds(usage.ru_utime) + seconds(usage.ru_stime)
+        })
+        .sum()
+}
+
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let words: Vec<String> = std::env::args().skip(1).collect();
     let [store, id, folder, functions @ ..] = words.as_slice() else {
@@ -42,18 +60,23 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     };
     let plan = slicer::plan(&slice, 0, &entries);
     println!("{} statements, {} sites", entries.len(), plan.sites.len());
-    let show = |name: &str, start: Instant, tracked: TrackedBuild| {
-        let seconds = start.elapsed().as_secs_f64();
-        println!("{name}: {seconds:.2} s, {}", tracked.way);
+    let now = || (Instant::now(), processor_seconds());
+    let show = |name: &str, start: (Instant, f64), tracked: TrackedBuild| {
+        let seconds = start.0.elapsed().as_secs_f64();
+        let processor = processor_seconds() - start.1;
+        println!(
+            "{name}: {seconds:.2} s, {processor:.2} of processor, {}",
+            tracked.way
+        );
         let path = |kind: &str| Path::new(folder).join(format!("{name}.{kind}"));
         std::fs::write(path("full"), &tracked.full)?;
         std::fs::write(path("deployed"), &tracked.deployed)
     };
     std::fs::write(Path::new(folder).join("P.deployed"), build.deployed()?)?;
-    let start = Instant::now();
+    let start = now();
     show("first", start, track(&build, &plan)?)?;
     if std::env::var_os("ONLY_CLONES").is_none() {
-        let start = Instant::now();
+        let start = now();
         let relinked = track_by_relinking(&build, &plan, Refusal::SharedObject)?;
         show("relinked", start, relinked)?;
     }

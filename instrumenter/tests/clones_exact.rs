@@ -180,6 +180,19 @@ fn what_cannot_be_cloned_is_linked_again_and_says_why() {
             function: function()
         }
     );
+    let table = "#include <stdio.h>\n\
+        __attribute__((noinline)) int go(int n) {\n\
+            int twice = n * 2;\n\
+            __asm__ volatile(\"1: nop\\n .pushsection places,\\\"a\\\"\\n .quad 1b - .\\n .popsection\");\n\
+            if (n > 3) puts(\"more\");\n\
+            return twice; }\n\
+        int main(void) { return go(4); }\n";
+    assert_eq!(
+        is_relinked(table, &["-O2", "-fPIE"], &["-pie"], "go"),
+        Refusal::AssemblyElsewhere {
+            function: function()
+        }
+    );
     let folded = "#include <stdio.h>\n\
         __attribute__((noinline)) int go(int *n) { n[3] += n[1]; return n[2] * n[0]; }\n\
         __attribute__((noinline)) int same(int *n) { n[3] += n[1]; return n[2] * n[0]; }\n\

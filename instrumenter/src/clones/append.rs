@@ -197,7 +197,7 @@ fn append_sections(
     let mut contents: BTreeMap<usize, Vec<u8>> = BTreeMap::new();
     let mut by_name: BTreeMap<String, usize> = BTreeMap::new();
     for (number, header) in headers.iter_mut().enumerate().skip(1) {
-        if header.field(FLAGS) & u64::from(SHF_ALLOC.0) != 0 {
+        if header.field(FLAGS) & SHF_ALLOC.0 != 0 {
             let (address, size) = (header.field(ADDRESS), header.field(SIZE));
             if size > 0 && edits.moved.contains(address, size) {
                 let address = address - edits.moved.from + edits.moved.to;
@@ -240,7 +240,7 @@ fn append_sections(
             DATA_SECTION => SHF_WRITE.0,
             _ => 0,
         };
-        header.set(FLAGS, u64::from(SHF_ALLOC.0 | more));
+        header.set(FLAGS, SHF_ALLOC.0 | more);
         header.set(ADDRESS, *address);
         header.set(OFFSET, offset_in(segments, *address).unwrap_or_default());
         header.set(SIZE, *size);

@@ -17,8 +17,9 @@ use build_store::tools;
 use build_store::{ModuleEntry, ModuleStatus, RegisteredBuild, Stage, compile};
 use inkwell::context::Context;
 use inkwell::llvm_sys::core::{
-    LLVMGetFirstGlobalAlias, LLVMGetFirstUse, LLVMGetNextGlobalAlias, LLVMGetNextUse, LLVMGetUser,
-    LLVMGetValueName2, LLVMIsABlockAddress,
+    LLVMGetCalledValue, LLVMGetFirstGlobalAlias, LLVMGetFirstUse, LLVMGetInlineAsmAsmString,
+    LLVMGetNextGlobalAlias, LLVMGetNextUse, LLVMGetUser, LLVMGetValueName2, LLVMIsABlockAddress,
+    LLVMIsAInlineAsm,
 };
 use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module;
@@ -78,11 +79,17 @@ pub fn extract(
         return Ok(None);
     }
     for name in &functions {
-        if let Some(function) = parsed.get_function(name)
-            && has_addresses_of_blocks(function)
-        {
-            let function = name.clone();
+        let Some(function) = parsed.get_function(name) else {
+            continue;
+        };
+        let function_name = || name.clone();
+        if has_addresses_of_blocks(function) {
+            let function = function_name();
             return Err(Refusal::ComputedGoto { function }.into());
+        }
+        if has_assembly_in_other_sections(function) {
+            let function = function_name();
+            return Err(Refusal::AssemblyElsewhere { function }.into());
         }
     }
     let aliases = aliases(&parsed);
@@ -181,6 +188,36 @@ fn mentions_a_function_of(bitcode: &[u8], plan: &TrackingPlan) -> bool {
     (0..bitcode.len()).any(|at| {
         starts[usize::from(bitcode[at])] && names.iter().any(|name| bitcode[at..].starts_with(name))
     })
+}
+
+/// Whether inline assembly writes into sections of its own, as tables of places
+/// in the code do: such a table in P names places of P's code only.
+fn has_assembly_in_other_sections(function: FunctionValue<'_>) -> bool {
+    let calls = [InstructionOpcode::Call, InstructionOpcode::Invoke];
+    let instructions = function
+        .get_basic_block_iter()
+        .flat_map(|block| block.get_instructions())
+        .filter(|instruction| calls.contains(&instruction.get_opcode()));
+    for call in instructions {
+        // SAFETY: `call` is a live call or invoke; LLVM gives the text of inline
+        // assembly with its length, and it is copied at once.
+        let text = unsafe {
+            let callee = LLVMGetCalledValue(call.as_value_ref());
+            if LLVMIsAInlineAsm(callee).is_null() {
+                continue;
+            }
+            let mut length = 0;
+            let text = LLVMGetInlineAsmAsmString(callee, &mut length);
+            if text.is_null() || length == 0 {
+                continue;
+            }
+            std::slice::from_raw_parts(text.cast::<u8>(), length).to_vec()
+        };
+        if String::from_utf8_lossy(&text).contains("section") {
+            return true;
+        }
+    }
+    false
 }
 
 fn aliases(module: &Module<'_>) -> BTreeSet<String> {

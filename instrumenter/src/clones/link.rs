@@ -75,7 +75,7 @@ impl<'a, 'd> Linker<'a, 'd> {
                 }
             }
         }
-        let through_table = self.count(|kind| uses_slot(kind));
+        let through_table = self.count(uses_slot);
         self.next_slot = image.data.reserve(8 * through_table, 8);
         self.last_slot = image.data.end();
         let mut end = image.data.end();

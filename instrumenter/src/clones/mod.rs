@@ -13,6 +13,7 @@
 
 mod append;
 mod bind;
+mod debug_frame;
 mod elf;
 mod entry;
 mod extract;
@@ -49,6 +50,7 @@ use std::collections::BTreeSet;
 /// What gates look at. The second one is the runtime's mark that this process
 /// records, as opposed to a forked child of it.
 const FLAGS: [&str; 2] = ["__failsketch_enabled", "__failsketch_active"];
+const FOR_DEBUGGERS: &str = ".debug_frame";
 const CONSTRUCTOR: &str = "__failsketch_constructor";
 
 /// P′ made of clones.
@@ -206,6 +208,13 @@ fn assemble(
     unwind_table::write_entry_code(&mut image, unwind.0, initialiser, gates)?;
     let eh_frame = section_address(full, ".eh_frame")?.unwrap_or(unwind.0);
     unwind_table::write_table(&mut image, table, eh_frame, &before, unwind)?;
+    let own_unwind = image.read(unwind.0, unwind.1 as usize).unwrap_or_default();
+    let in_p = original.debug_sizes.get(FOR_DEBUGGERS).copied();
+    let in_objects = image.debug.get(FOR_DEBUGGERS).map_or(0, Vec::len) as u64;
+    let start = in_p.unwrap_or_default() + in_objects;
+    let frames = debug_frame::convert(own_unwind, unwind.0, start);
+    let section = image.debug.entry(FOR_DEBUGGERS.into()).or_default();
+    section.extend(frames);
     let redirected = (slot, initialiser.0);
     let changes = loader::write(
         &original,

@@ -77,7 +77,7 @@ impl<'d> Original<'d> {
         };
         let is_program = original
             .dynamic(DT_FLAGS_1.0)
-            .is_some_and(|v| v & DF_1_PIE.0 as u64 != 0)
+            .is_some_and(|v| v & DF_1_PIE.0 != 0)
             || original.segment(PT_INTERP).is_some();
         if slides && !is_program {
             return Err(Refusal::SharedObject);

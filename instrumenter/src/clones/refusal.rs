@@ -11,6 +11,8 @@ pub enum Refusal {
     Unusual(String),
     #[error("{function} jumps to addresses of its own blocks, which data may hold")]
     ComputedGoto { function: String },
+    #[error("{function} has assembly that writes into other sections")]
+    AssemblyElsewhere { function: String },
     #[error("{function} has {size} bytes of code: too short for a jump to its clone")]
     TooShort { function: String, size: u64 },
     #[error("no function {function} of the binary has the code that its bitcode gives")]
