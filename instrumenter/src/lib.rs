@@ -8,6 +8,7 @@
 //! Deliberately absent in this first form: tracked clones beside the original
 //! functions, a governor, and producing P′ without a relink (DESIGN §4).
 
+mod atomics;
 mod error;
 mod hooks;
 mod locate;
