@@ -8,10 +8,13 @@
 //! and `RDTSC`). No lock is taken around the access: it would hide the very
 //! race that is looked for.
 
+use inkwell::basic_block::BasicBlock;
 use inkwell::builder::Builder;
 use inkwell::context::Context;
 use inkwell::llvm_sys::LLVMTailCallKind;
-use inkwell::llvm_sys::core::{LLVMGetTailCallKind, LLVMSetCurrentDebugLocation2};
+use inkwell::llvm_sys::core::{
+    LLVMGetNormalDest, LLVMGetTailCallKind, LLVMSetCurrentDebugLocation2,
+};
 use inkwell::llvm_sys::debuginfo::LLVMInstructionGetDebugLoc;
 use inkwell::module::Module;
 use inkwell::types::{BasicTypeEnum, FunctionType, VectorType};
@@ -25,13 +28,14 @@ use std::num::NonZero;
 
 /// The prefix marks the instruction as ours, should the program have forbidden it
 /// to itself (`runtime/inprocess/crash.rs`); it has no other effect.
-const READ_CLOCK_BEFORE: &str = "lfence\n\t.byte 0x3e\n\trdtsc\n\tshl $$32, %rdx\n\tor %rdx, %rax";
-const READ_CLOCK_AFTER_STORE: &str =
+pub(crate) const READ_CLOCK_BEFORE: &str =
+    "lfence\n\t.byte 0x3e\n\trdtsc\n\tshl $$32, %rdx\n\tor %rdx, %rax";
+pub(crate) const READ_CLOCK_AFTER_STORE: &str =
     "mfence\n\tlfence\n\t.byte 0x3e\n\trdtsc\n\tshl $$32, %rdx\n\tor %rdx, %rax";
 const CLOCK_CONSTRAINTS: &str = "={rax},~{rdx},~{memory},~{dirflag},~{fpsr},~{flags}";
 
 /// The write flag of `__failsketch_access`'s second argument.
-const WRITE: u64 = 1 << 31;
+pub(crate) const WRITE: u64 = 1 << 31;
 
 /// Bytes of a general register: the widest value that a hook carries.
 const WORD: u32 = 8;
@@ -48,6 +52,28 @@ fn must_be_tail_call(call: InstructionValue<'_>) -> bool {
     // SAFETY: `call` is a live call instruction.
     let kind = unsafe { LLVMGetTailCallKind(call.as_value_ref()) };
     kind == LLVMTailCallKind::LLVMTailCallKindMustTail
+}
+
+/// The instruction before which a call has just returned; `None` if there is no
+/// such place. An `invoke` returns into its normal destination, if that is reached
+/// from nowhere else. Nothing may stand between a tail call that must be one and
+/// its return.
+fn place_behind(call: InstructionValue<'_>) -> Option<InstructionValue<'_>> {
+    if call.get_opcode() != InstructionOpcode::Invoke {
+        let ends_here = call.is_terminator() || must_be_tail_call(call);
+        return call.get_next_instruction().filter(|_| !ends_here);
+    }
+    // SAFETY: `call` is a live invoke, and its destination a block of its function.
+    let normal = unsafe { BasicBlock::new(LLVMGetNormalDest(call.as_value_ref())) }?;
+    let only_use = normal.get_first_use()?;
+    if only_use.get_next_use().is_some() {
+        return None;
+    }
+    let mut first = normal.get_first_instruction()?;
+    while first.get_opcode() == InstructionOpcode::Phi {
+        first = first.get_next_instruction()?;
+    }
+    Some(first)
 }
 
 /// Whether a hook can carry this value's bits, or its size alone says that it
@@ -94,14 +120,14 @@ fn arming_point<'ctx>(access: &Access<'ctx>) -> Option<InstructionValue<'ctx>> {
 
 /// Emits hooks into one module.
 pub struct Hooks<'ctx> {
-    context: &'ctx Context,
-    builder: Builder<'ctx>,
-    access: FunctionValue<'ctx>,
+    pub(crate) context: &'ctx Context,
+    pub(crate) builder: Builder<'ctx>,
+    pub(crate) access: FunctionValue<'ctx>,
     branch: FunctionValue<'ctx>,
     call: FunctionValue<'ctx>,
     sync_begin: FunctionValue<'ctx>,
     sync_end: FunctionValue<'ctx>,
-    arm: FunctionValue<'ctx>,
+    pub(crate) arm: FunctionValue<'ctx>,
 }
 
 /// What an access hook needs to know of its instruction.
@@ -263,10 +289,7 @@ impl<'ctx> Hooks<'ctx> {
         let site = self.narrow(site.0.into());
         self.builder
             .build_call(self.sync_begin, &[site.into(), object.into()], "")?;
-        // A call that ends its block (an `invoke`) has no place behind it.
-        // Nothing may stand between a tail call that must be one and its return.
-        let ends_here = call.is_terminator() || must_be_tail_call(call);
-        let Some(next) = call.get_next_instruction().filter(|_| !ends_here) else {
+        let Some(next) = place_behind(call) else {
             return Ok(());
         };
         let before = self.read_clock(READ_CLOCK_BEFORE)?;
@@ -280,12 +303,16 @@ impl<'ctx> Hooks<'ctx> {
         Ok(())
     }
 
-    fn stand_before(&self, instruction: InstructionValue<'ctx>) {
+    pub(crate) fn stand_before(&self, instruction: InstructionValue<'ctx>) {
         self.stand_between(instruction, instruction);
     }
 
     /// Inserts before `next` from now on, in the name of `owner`'s source line.
-    fn stand_between(&self, owner: InstructionValue<'ctx>, next: InstructionValue<'ctx>) {
+    pub(crate) fn stand_between(
+        &self,
+        owner: InstructionValue<'ctx>,
+        next: InstructionValue<'ctx>,
+    ) {
         self.builder.position_before(&next);
         // SAFETY: builder and instruction are alive and of one context; an
         // instruction without a location gives null, which clears the builder's.
@@ -297,11 +324,11 @@ impl<'ctx> Hooks<'ctx> {
         }
     }
 
-    fn narrow(&self, value: u64) -> IntValue<'ctx> {
+    pub(crate) fn narrow(&self, value: u64) -> IntValue<'ctx> {
         self.context.i32_type().const_int(value, false)
     }
 
-    fn read_clock(&self, assembly: &str) -> Result<IntValue<'ctx>, BuilderError> {
+    pub(crate) fn read_clock(&self, assembly: &str) -> Result<IntValue<'ctx>, BuilderError> {
         let ty = self.context.i64_type().fn_type(&[], false);
         let read = self.context.create_inline_asm(
             ty,
@@ -321,9 +348,9 @@ impl<'ctx> Hooks<'ctx> {
         ))
     }
 
-    /// The bits of a value of at most eight bytes as an integer; anything larger
-    /// as zero, which the record's size marks as "no value".
-    fn widened(
+    /// The bits of a value as an integer: the first eight bytes, if it is larger,
+    /// which the record's size tells. Of structs and arrays nothing.
+    pub(crate) fn widened(
         &self,
         value: BasicValueEnum<'ctx>,
         size: u32,
@@ -334,7 +361,9 @@ impl<'ctx> Hooks<'ctx> {
             BasicValueEnum::PointerValue(pointer) => {
                 return self.builder.build_ptr_to_int(pointer, wide, "");
             }
-            _ if size > WORD => return Ok(wide.const_zero()),
+            BasicValueEnum::StructValue(_) | BasicValueEnum::ArrayValue(_) => {
+                return Ok(wide.const_zero());
+            }
             _ => {
                 let bits = NonZero::new(8 * size);
                 let Some(Ok(same_width)) = bits.map(|b| self.context.custom_width_int_type(b))
@@ -349,7 +378,7 @@ impl<'ctx> Hooks<'ctx> {
         match integer.get_type().get_bit_width() {
             64 => Ok(integer),
             ..64 => self.builder.build_int_z_extend(integer, wide, ""),
-            _ => Ok(wide.const_zero()),
+            _ => self.builder.build_int_truncate(integer, wide, ""),
         }
     }
 }

@@ -6,6 +6,7 @@
 //! (`clones/`). Where that is refused, whole modules are lowered with P's own
 //! flags and linked again with the runtime (`tracked_build.rs`).
 
+mod atomics;
 mod clones;
 mod error;
 mod hooks;

@@ -10,6 +10,7 @@
 //! condition once to enter and once, inverted, to go on, and one number cannot
 //! say which way both went.
 
+use crate::atomics::update_of;
 use crate::hooks::{Access, Hooks, can_carry, result_of};
 use crate::locate::{Locator, Position};
 use inkwell::builder::BuilderError;
@@ -156,6 +157,10 @@ fn fits(kind: PointKind, instruction: InstructionValue<'_>) -> bool {
     match (kind, instruction.get_opcode()) {
         (PointKind::Load, InstructionOpcode::Load)
         | (PointKind::Store, InstructionOpcode::Store)
+        | (
+            PointKind::Load | PointKind::Store,
+            InstructionOpcode::AtomicRMW | InstructionOpcode::AtomicCmpXchg,
+        )
         | (PointKind::Branch, InstructionOpcode::Switch) => true,
         (PointKind::Branch, InstructionOpcode::Br) => instruction.is_conditional().unwrap_or(false),
         (
@@ -164,6 +169,13 @@ fn fits(kind: PointKind, instruction: InstructionValue<'_>) -> bool {
         ) => !is_intrinsic(instruction),
         _ => false,
     }
+}
+
+fn is_update(instruction: InstructionValue<'_>) -> bool {
+    matches!(
+        instruction.get_opcode(),
+        InstructionOpcode::AtomicRMW | InstructionOpcode::AtomicCmpXchg
+    )
 }
 
 fn is_intrinsic(call: InstructionValue<'_>) -> bool {
@@ -191,6 +203,16 @@ fn hook<'ctx>(
         _ => None,
     };
     match site.kind {
+        PointKind::Load | PointKind::Store if is_update(instruction) => {
+            let size = |value: &BasicValueEnum<'ctx>| {
+                u32::try_from(layout.get_store_size(&value.get_type())).unwrap_or(u32::MAX)
+            };
+            let Some(update) = update_of(instruction, size) else {
+                return Ok(false);
+            };
+            let stores = site.kind == PointKind::Store;
+            return hooks.update(site.id, site.arm_slot, &update, stores);
+        }
         PointKind::Load | PointKind::Store => {
             let is_load = site.kind == PointKind::Load;
             let (address, stored) = if is_load {

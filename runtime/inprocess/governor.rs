@@ -12,13 +12,13 @@
 //!
 //! Recording is turned *on* again by the agent alone (`client-agent/src/governor`):
 //! with the switch off no code of ours runs here that could, and a timer or a
-//! thread of our own would be visible to the program. If the agent dies, the
-//! account runs dry and stays so.
+//! thread of our own would be visible to the program. If the agent dies, hooks
+//! notice when they settle, and turn themselves and the watchpoints off.
 
 use crate::{
-    layout::{Control, KIND_BRANCH, KIND_READ, KIND_WRITE, OFF_HOOKS, Region, THREAD_SLOTS, ThreadSlot},
+    layout::{Control, KIND_BRANCH, KIND_READ, KIND_WRITE, OFF_ALONE, OFF_HOOKS, Region, THREAD_SLOTS, ThreadSlot},
     recorder::{self, Said},
-    state, sys, threads,
+    state, sys, threads, watch,
 };
 use core::{
     arch::asm,
@@ -67,14 +67,20 @@ pub fn spend(ticks: u64) {
         }
         let credit = AtomicI64::from_ptr(&raw mut (*control).credit);
         if credit.fetch_sub(ticks as i64, Ordering::Relaxed) < ticks as i64 {
-            turn_off(control);
+            turn_off(control, OFF_HOOKS);
+        }
+        let looked_at = AtomicU64::from_ptr(&raw mut (*control).looked_at).load(Ordering::Relaxed);
+        let now = sys::tsc();
+        if looked_at != 0 && now > looked_at && now - looked_at > (*control).patience {
+            turn_off(control, OFF_ALONE);
+            watch::turn_off();
         }
     }
 }
 
 /// # Safety
 /// `control` must be the control page.
-unsafe fn turn_off(control: *mut Control) {
+unsafe fn turn_off(control: *mut Control, reason: u32) {
     // SAFETY: shared words are atomic.
     unsafe {
         let enabled = AtomicU32::from_ptr(&raw mut (*control).enabled);
@@ -82,7 +88,7 @@ unsafe fn turn_off(control: *mut Control) {
             .compare_exchange(1, 0, Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
         {
-            AtomicU32::from_ptr(&raw mut (*control).off_reason).store(OFF_HOOKS, Ordering::Relaxed);
+            AtomicU32::from_ptr(&raw mut (*control).off_reason).store(reason, Ordering::Relaxed);
             AtomicU64::from_ptr(&raw mut (*control).off_since).store(sys::tsc(), Ordering::Release);
             AtomicU32::from_ptr(&raw mut (*control).brakes).fetch_add(1, Ordering::Relaxed);
         }

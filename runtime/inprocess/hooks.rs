@@ -11,7 +11,11 @@ use crate::{
     state, sys, watch,
 };
 
-/// A load or store of `size` bytes was made between the two counter readings.
+const DID_NOT_HAPPEN: u32 = 1 << 30;
+
+/// A load or store was made between the two counter readings: its size in the low
+/// half of `write_and_size`, the top bit set for a store. The bit below it tells
+/// that the store of a compare-and-exchange did not happen.
 #[unsafe(no_mangle)]
 pub extern "C" fn __failsketch_access(
     site: u32,
@@ -21,7 +25,7 @@ pub extern "C" fn __failsketch_access(
     tsc_before: u64,
     tsc_after: u64,
 ) {
-    if state::enabled() {
+    if state::enabled() && write_and_size & DID_NOT_HAPPEN == 0 {
         access(site, write_and_size, address, value, tsc_before, tsc_after);
     }
 }

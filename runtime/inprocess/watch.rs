@@ -20,6 +20,7 @@ use crate::{
 };
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+const PERF_EVENT_IOC_DISABLE: usize = 0x2401;
 const PERF_EVENT_IOC_MODIFY_ATTRIBUTES: usize = 0x4008_240b;
 /// Our descriptors are moved up here, so that the program's own get the numbers
 /// they would have without us.
@@ -273,6 +274,28 @@ pub fn arm(slot: u32, address: u64, size: u32) {
             return;
         }
         aim_slot(region, state, slot as usize, aim);
+    }
+}
+
+/// Turns all watchpoints off: the agent, who would, is gone.
+#[cold]
+#[inline(never)]
+pub fn turn_off() {
+    // SAFETY: the state pages are always mapped; descriptors are in bounds.
+    unsafe {
+        let watch = &raw mut (*state::state()).watch;
+        if (*watch).ready.load(Ordering::Acquire) == 0 || state::sandboxed() {
+            return;
+        }
+        let fds = (&raw const (*watch).fds).cast::<i32>();
+        let mut at = 0;
+        while at < MAX_CPUS * WATCH_SLOTS {
+            let fd = fds.add(at).read();
+            if fd >= 0 {
+                sys::ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
+            }
+            at += 1;
+        }
     }
 }
 

@@ -230,6 +230,8 @@ pub const OFF_NOT_STARTED: u32 = 0;
 pub const OFF_HOOKS: u32 = 1;
 /// Watchpoint hits had used up the credit; written by the agent.
 pub const OFF_HITS: u32 = 2;
+/// The agent had not been heard of for too long.
+pub const OFF_ALONE: u32 = 3;
 
 /// The one page that both sides write while the process runs. The runtime maps
 /// it over the symbol `__failsketch_enabled`, so that the program tests the
@@ -262,6 +264,10 @@ pub struct Control {
     pub padding: u32,
     /// The counter when `enabled` was first set.
     pub activated_at: u64,
+    /// The counter when the agent last looked; zero before it first did.
+    pub looked_at: u64,
+    /// How long the agent may be silent, in ticks, before hooks take it for dead.
+    pub patience: u64,
 }
 
 /// What the crash handler captured.

@@ -16,6 +16,8 @@ use sketch_model::{PauseReason, TrackingRecord, Tsc};
 /// Between looks while the process works, and the most while it sleeps.
 const SHORTEST_MS: i32 = 10;
 const LONGEST_MS: i32 = 160;
+/// A process that has not been looked at for so long turns recording off.
+const ALONE_NS: f64 = 2e9;
 /// Slots in use beyond which ended threads are looked for at every look.
 const MANY_THREADS: usize = 32;
 const SELDOM: u32 = 10;
@@ -90,6 +92,8 @@ impl Steward {
         let pid = self.region.pid()?;
         let now = Tsc(clock::counter());
         self.looks += 1;
+        let patience = ALONE_NS * self.terms.ticks_per_ns;
+        self.region.look(now.0, patience as u64);
         let cpu_ns = sys::cpu_ns(pid).unwrap_or(self.cpu_ns);
         let idle = cpu_ns == self.cpu_ns && hits == 0;
         self.cpu_ns = cpu_ns;

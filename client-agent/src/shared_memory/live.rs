@@ -75,6 +75,15 @@ impl LiveRegion {
         i32::try_from(pid).ok().filter(|pid| *pid > 0)
     }
 
+    /// The agent is here. The process may be alone for `patience` ticks.
+    pub fn look(&self, now: u64, patience: u64) {
+        let control = offset_of!(Region, control);
+        self.u64_at(control + offset_of!(Control, patience))
+            .store(patience, Ordering::Relaxed);
+        self.u64_at(control + offset_of!(Control, looked_at))
+            .store(now, Ordering::Release);
+    }
+
     pub fn govern(&self) {
         self.control(offset_of!(Control, governed))
             .store(1, Ordering::Release);

@@ -142,10 +142,39 @@ int main(int argc, char **argv) {
     if (!strcmp(what, "hot-loop"))
         while (cpu_seconds() < atof(argv[2]))
             for (int i = 0; i < 100000; i++) worked_on(i);
+    if (!strcmp(what, "work"))
+        for (long i = atol(argv[2]); i > 0; i--) {
+            worked_on(i);
+            for (int spin = 0; spin < 20; spin++) __asm__ volatile("" : : : "memory");
+        }
+    if (!strcmp(what, "store-and-work")) {
+        // A watched store after some work, many times.
+        __failsketch_arm(0, (uint64_t)&first, 8);
+        for (long i = atol(argv[2]); i > 0; i--) {
+            store(&first, i);
+            for (int spin = 0; spin < 2000; spin++) __asm__ volatile("" : : : "memory");
+        }
+    }
     if (!strcmp(what, "hammer-for")) {
         __failsketch_arm(0, (uint64_t)&first, 8);
         while (cpu_seconds() < atof(argv[2]))
             for (int i = 0; i < 100; i++) store(&first, i);
+    }
+    if (!strcmp(what, "orphan")) {
+        // Tells how few ticks a store to the watched word takes in the end.
+        __failsketch_arm(0, (uint64_t)&first, 8);
+        while (cpu_seconds() < 5)
+            for (int i = 0; i < 1000; i++) worked_on(i);
+        unsigned long least = ~0ul;
+        for (int i = 0; i < 1000; i++) {
+            unsigned long from = __builtin_ia32_rdtsc();
+            store(&first, i);
+            unsigned long took = __builtin_ia32_rdtsc() - from;
+            if (took < least) least = took;
+        }
+        FILE *file = fopen(argv[2], "w");
+        fprintf(file, "%d %lu\n", (int)__failsketch_enabled, least);
+        fclose(file);
     }
     if (!strcmp(what, "fork-enabled")) {
         // Exit status: what a forked child finds at the entry of a function.
