@@ -7,8 +7,6 @@
 //! Deliberately absent: timing packets and a general tracer (issue 6).
 #![allow(dead_code, reason = "each test program uses its part")]
 
-pub mod second;
-
 use iced_x86::{Decoder, DecoderOptions};
 use pt_decoder::{CodeImage, ExecutedBlock, ExecutionItem, GapReason};
 use sketch_model::RuntimeAddress;
