@@ -305,7 +305,7 @@ fn where_the_buffer_was_full_the_trace_is_cut() {
     let whole = record.buffers[0].bytes.len() as u64;
     assert_eq!(lengths[..2], [half, whole - half]);
     let decoded = decode_recording(&read, &InMemory(&recorded.image), usize::MAX);
-    assert_eq!(decoded.losses, ["1 times the buffer of the trace was full"]);
+    assert_eq!(decoded.losses, ["the buffer of the trace was full (1×)"]);
 }
 
 #[test]
