@@ -32,10 +32,14 @@ struct Row {
 }
 
 pub fn run(folder: &Path, json_file: Option<&PathBuf>) -> Result<()> {
-    let tools = Tools::find()?;
+    // Named by ./dev, which builds it for release; the one beside us otherwise.
+    let agent = match std::env::var_os("FAILSKETCH_AGENT") {
+        Some(path) => PathBuf::from(path),
+        None => Tools::find()?.agent,
+    };
     let folder = emptied(folder)?;
-    let mut rows = starts(&tools, &folder)?;
-    let mut daemon = Daemon::start(&tools, &folder)?;
+    let mut rows = starts(&agent, &folder)?;
+    let mut daemon = Daemon::start(&agent, &folder)?;
     rows.extend(daemon.idle()?);
     rows.push(Row {
         name: "records acknowledged by the daemon, synced",
@@ -52,13 +56,13 @@ pub fn run(folder: &Path, json_file: Option<&PathBuf>) -> Result<()> {
     drop(daemon);
     rows.push(Row {
         name: "agent binary as built",
-        value: fs::metadata(&tools.agent)?.len() as f64 / 1e6,
+        value: fs::metadata(&agent)?.len() as f64 / 1e6,
         unit: "MB",
         aim: "",
     });
     rows.push(Row {
         name: "agent binary, stripped",
-        value: stripped_mb(&tools, &folder)?,
+        value: stripped_mb(&agent, &folder)?,
         unit: "MB",
         aim: "≤ 5",
     });
@@ -93,7 +97,7 @@ fn timed(command: &mut Command) -> Result<f64> {
     Ok(started.elapsed().as_secs_f64() * 1e3)
 }
 
-fn starts(tools: &Tools, folder: &Path) -> Result<Vec<Row>> {
+fn starts(agent_file: &Path, folder: &Path) -> Result<Vec<Row>> {
     let nothing = "/bin/true";
     let records = folder.join("records.jsonl");
     let mut bare = Vec::new();
@@ -102,11 +106,11 @@ fn starts(tools: &Tools, folder: &Path) -> Result<Vec<Row>> {
     let mut recorded = Vec::new();
     for _ in 0..STARTS {
         bare.push(timed(&mut Command::new(nothing))?);
-        let mut agent = Command::new(&tools.agent);
+        let mut agent = Command::new(agent_file);
         agent.args(["run", "--config", "/dev/null", "--", nothing]);
         transparent.push(timed(&mut agent)?);
         again.push(timed(&mut Command::new(nothing))?);
-        let mut agent = Command::new(&tools.agent);
+        let mut agent = Command::new(agent_file);
         agent.args(["run", "--config", "/dev/null", "--cache"]);
         agent
             .arg(folder.join("cache"))
@@ -138,13 +142,13 @@ fn starts(tools: &Tools, folder: &Path) -> Result<Vec<Row>> {
     ])
 }
 
-fn stripped_mb(tools: &Tools, folder: &Path) -> Result<f64> {
+fn stripped_mb(agent: &Path, folder: &Path) -> Result<f64> {
     let stripped = folder.join("failsketch-agent");
     crate::tools::run(
         Command::new("strip")
             .arg("-o")
             .arg(&stripped)
-            .arg(&tools.agent),
+            .arg(agent),
     )?;
     Ok(fs::metadata(&stripped)?.len() as f64 / 1e6)
 }
@@ -156,7 +160,7 @@ struct Daemon {
 }
 
 impl Daemon {
-    fn start(tools: &Tools, folder: &Path) -> Result<Daemon> {
+    fn start(agent: &Path, folder: &Path) -> Result<Daemon> {
         let socket = folder.join("agent.sock");
         let config = folder.join("agent.toml");
         // Nothing listens on the discard port here; the spool takes it all.
@@ -166,7 +170,7 @@ impl Daemon {
             folder.join("daemon")
         );
         fs::write(&config, text).context("writing the daemon's configuration")?;
-        let child = Command::new(&tools.agent)
+        let child = Command::new(agent)
             .args(["daemon", "--config"])
             .arg(&config)
             .stderr(Stdio::null())

@@ -1,6 +1,9 @@
 //! From a decoded recording to the statements that each thread executed: the
 //! pure function between a record with Intel PT and a diagnosis.
 //!
+//! A statement is entered when another one ran before it, so a call within it
+//! that returns enters it again; a system call does not.
+//!
 //! What is kept is bounded: each statement once, with counts, and the last so
 //! many that a thread entered, which is what precedes a failure.
 

@@ -258,9 +258,9 @@ fn losses(record: &PtRecord) -> Vec<String> {
                 ..
             } => {
                 for (flag, words) in [
-                    (truncated, "times the buffer of the trace was full"),
-                    (overwritten, "times older trace was overwritten"),
-                    (partial, "times the kernel reports holes in the trace"),
+                    (truncated, "the buffer of the trace was full"),
+                    (overwritten, "older trace was overwritten"),
+                    (partial, "the kernel reports holes in the trace"),
                 ] {
                     if flag {
                         *counts.entry(words).or_default() += 1;
@@ -272,6 +272,6 @@ fn losses(record: &PtRecord) -> Vec<String> {
     }
     let words = counts.into_iter();
     words
-        .map(|(what, count)| format!("{count} {what}"))
+        .map(|(what, count)| format!("{what} ({count}×)"))
         .collect()
 }

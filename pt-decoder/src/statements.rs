@@ -24,6 +24,7 @@ use serde::{Deserialize, Serialize};
 use sketch_model::{MappedCode, RuntimeAddress, StatementId, StaticAddress};
 use std::{
     collections::{BTreeMap, HashMap},
+    hash::{BuildHasherDefault, Hasher},
     ops::Range,
 };
 use thiserror::Error;
@@ -184,8 +185,33 @@ pub struct BlockStatements<'m> {
     map: &'m StatementMap,
     mapped: Vec<MappedCode>,
     /// Where in `lists` the statements of a block lie.
-    known: HashMap<ExecutedBlock, Range<u32>>,
+    known: HashMap<ExecutedBlock, Range<u32>, BuildHasherDefault<AddressHasher>>,
     lists: Vec<StatementId>,
+}
+
+/// Looked up once for every block of a trace, so it must be quick. What an
+/// attacker can make collide is bounded by `MOST_KNOWN` and the worker's limits.
+#[derive(Default)]
+struct AddressHasher(u64);
+
+impl Hasher for AddressHasher {
+    fn finish(&self) -> u64 {
+        self.0 ^ self.0 >> 32
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64((*byte).into());
+        }
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.write_u64(number.into());
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        self.0 = (self.0.rotate_left(23) ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
 }
 
 /// Blocks that are remembered; a program has fewer, bytes from outside may not.
@@ -197,7 +223,7 @@ impl<'m> BlockStatements<'m> {
         Self {
             map,
             mapped,
-            known: HashMap::new(),
+            known: HashMap::default(),
             lists: Vec::new(),
         }
     }

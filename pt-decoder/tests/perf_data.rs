@@ -1,6 +1,8 @@
 //! `perf.data`: real files that others recorded, and files of our own writer.
 //! A second reader (crate `linux-perf-data`) must see what ours sees.
 
+#[path = "support/second.rs"]
+mod second;
 mod support;
 mod tracer;
 
@@ -12,6 +14,7 @@ use pt_decoder::{
     CodeImage, CodeSource, CpuModel, ExecutionItem, GapReason, Packet, PacketItem, Packets,
     PerfDataError, ThreadId, decode_recording, read_perf_data,
 };
+use second::read_by_second;
 use sketch_model::{
     BuildId, MappedCode, PtBuffer, PtFrequency, PtRecord, SidebandEvent, SidebandKind,
 };
@@ -20,7 +23,6 @@ use std::{
     io::{Cursor, Read},
     sync::Arc,
 };
-use support::second::read_by_second;
 use tracer::{
     children::compile,
     perf_file::PerfFile,
@@ -303,7 +305,7 @@ fn where_the_buffer_was_full_the_trace_is_cut() {
     let whole = record.buffers[0].bytes.len() as u64;
     assert_eq!(lengths[..2], [half, whole - half]);
     let decoded = decode_recording(&read, &InMemory(&recorded.image), usize::MAX);
-    assert_eq!(decoded.losses, ["1 times the buffer of the trace was full"]);
+    assert_eq!(decoded.losses, ["the buffer of the trace was full (1×)"]);
 }
 
 #[test]

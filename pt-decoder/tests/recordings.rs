@@ -5,14 +5,17 @@
 //! LLDB's own tests print the instructions with their addresses, which is enough
 //! to assemble the loop again, and state what ran.
 
+#[path = "support/second.rs"]
+mod second;
 mod support;
 
 use pt_decoder::{
     Blocks, CodeImage, CpuModel, ExecutedBlock, ExecutionItem, GapReason, Packet, PacketItem,
     Packets, split_points,
 };
+use second::read_by_second;
 use sketch_model::RuntimeAddress;
-use support::{second::read_by_second, steps};
+use support::steps;
 
 const SINGLE_THREAD: &[u8] = include_bytes!("data/single-thread.ptraw");
 const CORE_45: &[u8] = include_bytes!("data/core45.ptraw");

@@ -4,10 +4,8 @@
 //! Written from the manual and not with libipt's encoder: a misreading that
 //! encoder and decoder share would otherwise pass unseen.
 //!
-//! Deliberately absent: timing packets and a general tracer (issue 6).
+//! Deliberately absent: timing packets, and programs in general (`tracer/`).
 #![allow(dead_code, reason = "each test program uses its part")]
-
-pub mod second;
 
 use iced_x86::{Decoder, DecoderOptions};
 use pt_decoder::{CodeImage, ExecutedBlock, ExecutionItem, GapReason};

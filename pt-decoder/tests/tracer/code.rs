@@ -55,6 +55,15 @@ impl Code {
         }
     }
 
+    /// `None` where there is no code, or none that can be decoded.
+    pub fn decoded(&self, ip: u64) -> Option<Instruction> {
+        let mut bytes = [0; 15];
+        let known = self.image.read(RuntimeAddress(ip), &mut bytes);
+        let bytes = &bytes[..known];
+        let instruction = Decoder::with_ip(64, bytes, ip, DecoderOptions::NONE).decode();
+        (!instruction.is_invalid()).then_some(instruction)
+    }
+
     pub fn at(&mut self, ip: u64) -> &Instruction {
         let image = &self.image;
         self.instructions.entry(ip).or_insert_with(|| {

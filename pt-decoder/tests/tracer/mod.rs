@@ -8,4 +8,5 @@ pub mod perf_file;
 pub mod programs;
 pub mod ptrace;
 pub mod truth;
+pub mod walk;
 pub mod writer;
