@@ -10,7 +10,7 @@ pub fn is_expected(ideals: &[IdealPredictor], sketch: &Value) -> bool {
 
 /// Whether one predictor of a sketch is an expected one.
 pub fn fits_one(ideals: &[IdealPredictor], predictor: &Value, sketch: &Value) -> bool {
-    ideals.iter().any(|ideal| matches(ideal, predictor, sketch))
+    !is_vacuous(predictor) && ideals.iter().any(|ideal| matches(ideal, predictor, sketch))
 }
 
 /// The best predictor of each class, best class first as the sketch has it.
@@ -20,6 +20,16 @@ pub fn best_predictors(sketch: &Value) -> impl Iterator<Item = &Value> {
         .into_iter()
         .flatten()
         .filter(|predictor| predictor["best"] == true)
+}
+
+/// A predictor that no successful run could contradict separates nothing.
+fn is_vacuous(predictor: &Value) -> bool {
+    let support = &predictor["score"]["support"];
+    let count = |name: &str| support[name].as_u64();
+    match (count("successful_true"), count("successful_false")) {
+        (Some(with), Some(without)) => with + without == 0,
+        _ => false,
+    }
 }
 
 fn matches(ideal: &IdealPredictor, predictor: &Value, sketch: &Value) -> bool {
@@ -133,6 +143,18 @@ mod tests {
         assert!(!is_expected(&ideal, &order("WR", [5, 3])));
         assert!(!is_expected(&ideal, &order("WR", [3, 9])));
         assert!(!is_expected(&ideal, &json!({})));
+    }
+
+    #[test]
+    fn what_no_successful_run_could_contradict_is_not_a_finding() {
+        let ideal = ideal("class = 'branch'\nstatements = ['unlock']");
+        let branch = json!({"branch": {"statement": 5, "column": 1, "successor": 0}});
+        let mut sketch = sketch(branch, "branch");
+        sketch["predictors"][0]["score"] =
+            json!({"support": {"successful_true": 0, "successful_false": 0}});
+        assert!(!is_expected(&ideal, &sketch));
+        sketch["predictors"][0]["score"]["support"]["successful_false"] = json!(1);
+        assert!(is_expected(&ideal, &sketch));
     }
 
     #[test]
