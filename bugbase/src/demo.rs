@@ -77,7 +77,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 
 fn write_outputs(tools: &Tools, fleet: &Fleet, diagnosis: &Diagnosis, folder: &Path) -> Result<()> {
     let id = diagnosis.campaign.id;
-    let page = fleet.api.text(&format!("/campaigns/{id}"))?;
+    let page = fleet.api.text(&format!("/campaigns/{id}/export/html"))?;
     fs::write(folder.join("sketch.html"), page)?;
     let json = serde_json::to_string_pretty(&diagnosis.sketch)?;
     fs::write(folder.join("sketch.json"), json + "\n")?;

@@ -10,6 +10,8 @@ function text(value) {
 
 function follow(section) {
   const events = new EventSource(section.dataset.events);
+  // A form that was sent leads elsewhere: news must not call its reader back.
+  addEventListener("submit", () => events.close());
   const began = section.querySelector("[data-field=state]")?.textContent;
   events.addEventListener("message", (event) => {
     const summary = JSON.parse(event.data);

@@ -101,6 +101,13 @@ impl Browser {
 
     /// One command and its answer; what the browser tells meanwhile is kept.
     pub fn call(&mut self, method: &str, params: Value) -> Value {
+        match self.try_call(method, params) {
+            Ok(answer) => answer,
+            Err(error) => panic!("{method}: {error}"),
+        }
+    }
+
+    fn try_call(&mut self, method: &str, params: Value) -> Result<Value, Value> {
         self.sent += 1;
         let id = self.sent;
         let mut message = json!({ "id": id, "method": method, "params": params });
@@ -113,8 +120,10 @@ impl Browser {
         loop {
             let message = self.receive();
             if message["id"] == json!(id) {
-                assert!(message["error"].is_null(), "{method}: {}", message["error"]);
-                return message["result"].clone();
+                return match &message["error"] {
+                    Value::Null => Ok(message["result"].clone()),
+                    error => Err(error.clone()),
+                };
             }
         }
     }
@@ -163,11 +172,12 @@ impl Browser {
     /// Waits until a condition holds, also across a reload of the page.
     pub fn wait_for(&mut self, condition: &str) {
         for _ in 0..PATIENCE_MS / 50 {
-            let answer = self.call(
+            let answer = self.try_call(
                 "Runtime.evaluate",
                 json!({ "expression": condition, "returnByValue": true }),
             );
-            if answer["result"]["value"] == json!(true) {
+            // An error here means that the page is just being replaced.
+            if answer.is_ok_and(|a| a["result"]["value"] == json!(true)) {
                 return;
             }
             std::thread::sleep(std::time::Duration::from_millis(50));
