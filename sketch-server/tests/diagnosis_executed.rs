@@ -80,7 +80,7 @@ fn a_pruned_call_stands_in_the_trace_where_its_hook_would_have() {
             tid: 100,
         },
         events: run("r", true, script).trace.events,
-        hole: None,
+        holes: Default::default(),
     };
     add_implied(&mut timeline, &plan);
     let events = timeline.events.iter();
