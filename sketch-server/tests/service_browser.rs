@@ -32,6 +32,7 @@ fn run(server: &Server, number: u64, iteration: u32) {
     let variant = VariantRef {
         campaign: CampaignId(1),
         iteration,
+        plan: 0,
     };
     let outcome = match number % 11 {
         0 => crash(&FAILING),
