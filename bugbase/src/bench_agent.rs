@@ -144,12 +144,7 @@ fn starts(agent_file: &Path, folder: &Path) -> Result<Vec<Row>> {
 
 fn stripped_mb(agent: &Path, folder: &Path) -> Result<f64> {
     let stripped = folder.join("failsketch-agent");
-    crate::tools::run(
-        Command::new("strip")
-            .arg("-o")
-            .arg(&stripped)
-            .arg(agent),
-    )?;
+    crate::tools::run(Command::new("strip").arg("-o").arg(&stripped).arg(agent))?;
     Ok(fs::metadata(&stripped)?.len() as f64 / 1e6)
 }
 

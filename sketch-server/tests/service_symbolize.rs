@@ -165,6 +165,7 @@ fn report(
                 frame(StaticAddress(u64::MAX), "/opt/p"),
             ],
             truncated: None,
+            waits_for: None,
         }],
         mappings,
         gaps: Vec::new(),
