@@ -24,6 +24,7 @@ fn campaign(slice: u32) -> Campaign {
             text: String::new(),
         },
         callers: Vec::new(),
+        others: Vec::new(),
     };
     let mut campaign = Campaign::begin(
         CampaignId(1),

@@ -171,6 +171,7 @@ fn a_campaign_that_was_being_prepared_is_prepared_after_a_restart() {
             kind: FailureKind::ExitCode(1),
             failing: double::statement(120).unwrap(),
             callers: Vec::new(),
+            others: Vec::new(),
         };
         let campaign = Campaign::begin(
             CampaignId(1),

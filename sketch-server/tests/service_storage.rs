@@ -61,6 +61,7 @@ fn campaign(id: u64, line: u32) -> Campaign {
             text: String::new(),
         },
         callers: Vec::new(),
+        others: Vec::new(),
     };
     Campaign::begin(
         CampaignId(id),

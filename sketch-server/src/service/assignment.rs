@@ -97,6 +97,7 @@ mod tests {
                 text: String::new(),
             },
             callers: Vec::new(),
+            others: Vec::new(),
         };
         let mut campaign = Campaign::begin(
             CampaignId(id),

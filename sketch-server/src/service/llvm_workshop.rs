@@ -153,7 +153,13 @@ impl Workshop for LlvmWorkshop {
             reached: is_abort(&failure.kind),
             ..Criterion::at(failure.failing.id, &stack)
         };
-        let slice = slicer::slice_from(&loaded.program, &[criterion], self.alias, &source);
+        let others = failure.others.iter().filter_map(|stack| {
+            let ids: Vec<StatementId> = stack.iter().map(|s| s.id).collect();
+            let (waiting, callers) = ids.split_first()?;
+            Some(Criterion::at(*waiting, callers))
+        });
+        let criteria: Vec<Criterion> = std::iter::once(criterion).chain(others).collect();
+        let slice = slicer::slice_from(&loaded.program, &criteria, self.alias, &source);
         if slice.entries.is_empty() {
             return Err(WorkshopError::Slicing(format!(
                 "the slice of {} is empty",

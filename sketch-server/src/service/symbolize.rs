@@ -27,6 +27,9 @@ pub struct LocatedFailure {
     pub failing: Statement,
     /// The statements that called it, innermost first.
     pub callers: Vec<Statement>,
+    /// The stacks of the other threads that wait, if the program hangs.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<Vec<Statement>>,
 }
 
 impl LocatedFailure {
@@ -40,7 +43,12 @@ impl LocatedFailure {
             }
         }
         frames.truncate(SIGNATURE_FRAMES);
-        FailureSignature(format!("{build} {} {}", self.kind, frames.join(" < ")))
+        // What a thread hangs in is told apart by what the others hang in.
+        let others = self.others.iter().filter_map(|stack| stack.first());
+        let others: BTreeSet<String> = others.map(described).collect();
+        let others: String = others.iter().map(|other| format!(" & {other}")).collect();
+        let frames = frames.join(" < ");
+        FailureSignature(format!("{build} {} {frames}{others}", self.kind))
     }
 
     /// "SIGSEGV in consumer (pbzip2.c:120)"
@@ -74,15 +82,18 @@ pub fn locate(
     condition_frame: impl Fn(&[StatementId]) -> usize,
 ) -> Option<LocatedFailure> {
     let own = own_modules(report, build, symbols);
-    let mut statements: Vec<Statement> = report
-        .threads
-        .first()?
-        .frames
-        .iter()
-        .filter(|frame: &&StackFrame| own.contains(frame.module.as_str()))
-        .flat_map(|frame| symbols.frames(frame.lookup))
-        .filter_map(|frame| statement_of(&frame))
-        .collect();
+    let mut stacks = report.threads.iter().map(|thread| -> Vec<Statement> {
+        let frames = thread.frames.iter();
+        frames
+            .filter(|frame: &&StackFrame| own.contains(frame.module.as_str()))
+            .flat_map(|frame| symbols.frames(frame.lookup))
+            .filter_map(|frame| statement_of(&frame))
+            .collect()
+    });
+    let (mut statements, others) = match report.kind {
+        FailureKind::Hang => one_of_the_waiting(report, stacks.collect()),
+        _ => (stacks.next()?, Vec::new()),
+    };
     if is_abort(&report.kind) {
         let ids: Vec<StatementId> = statements.iter().map(|s| s.id).collect();
         statements.drain(..condition_frame(&ids).min(ids.len()));
@@ -92,7 +103,34 @@ pub fn locate(
         kind: report.kind.clone(),
         failing: statements.next()?,
         callers: statements.collect(),
+        others,
     })
+}
+
+/// The stack that a hang is known by, and the others. Threads that wait for
+/// something that another thread holds come first; among them the order of the
+/// statements decides, because that of the threads changes from run to run.
+fn one_of_the_waiting(
+    report: &FailureReport,
+    stacks: Vec<Vec<Statement>>,
+) -> (Vec<Statement>, Vec<Vec<Statement>>) {
+    let held = |at: usize| {
+        let thread = report.threads.get(at);
+        let waits = thread.and_then(|thread| thread.waits_for.as_deref());
+        waits.is_some_and(|waits| waits.ends_with("holds"))
+    };
+    let mut known: Vec<(bool, Vec<Statement>)> = stacks
+        .into_iter()
+        .enumerate()
+        .filter(|(_, stack)| !stack.is_empty())
+        .map(|(at, stack)| (!held(at), stack))
+        .collect();
+    known.sort_by_cached_key(|(free, stack)| {
+        let ids: Vec<StatementId> = stack.iter().map(|s| s.id).collect();
+        (*free, ids)
+    });
+    let mut stacks = known.into_iter().map(|(_, stack)| stack);
+    (stacks.next().unwrap_or_default(), stacks.collect())
 }
 
 /// Whether the program ended itself: `abort`, a failed assertion, an uncaught
@@ -181,7 +219,7 @@ fn own_modules<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sketch_model::SourceLocation;
+    use sketch_model::{SourceLocation, ThreadStack};
 
     fn statement(function: &str, line: u32) -> Statement {
         Statement {
@@ -203,6 +241,7 @@ mod tests {
             },
             failing: statement("consumer", 120),
             callers,
+            others: Vec::new(),
         }
     }
 
@@ -214,6 +253,50 @@ mod tests {
             "ab12 SIGSEGV consumer (pbzip2.c:120) < start (pbzip2.c:40)"
         );
         assert_eq!(located.title(), "SIGSEGV in consumer (pbzip2.c:120)");
+    }
+
+    #[test]
+    fn a_hang_is_known_by_its_threads_whatever_their_order() {
+        let build = BuildId("ab12".into());
+        let thread = |tid, waits_for: &str| ThreadStack {
+            tid,
+            frames: Vec::new(),
+            truncated: None,
+            waits_for: Some(waits_for.into()),
+        };
+        let held = "the mutex at 0x10, which thread 2 holds";
+        let (first, second, third) = (
+            vec![statement("take_left", 8)],
+            vec![statement("take_right", 5)],
+            vec![statement("main", 1)],
+        );
+        let report = |threads| FailureReport {
+            schema: Default::default(),
+            kind: FailureKind::Hang,
+            fault_address: None,
+            threads,
+            mappings: Vec::new(),
+            gaps: Vec::new(),
+        };
+        let waiting = "another thread to wake it at 0x20";
+        let one = report(vec![thread(1, waiting), thread(2, held), thread(3, held)]);
+        let other = report(vec![thread(1, held), thread(2, held), thread(3, waiting)]);
+        let picked = [
+            one_of_the_waiting(&one, vec![third.clone(), first.clone(), second.clone()]),
+            one_of_the_waiting(&other, vec![second.clone(), first.clone(), third.clone()]),
+        ];
+        assert_eq!(picked[0], picked[1]);
+        let (stack, others) = picked[0].clone();
+        let located = LocatedFailure {
+            kind: FailureKind::Hang,
+            failing: stack[0].clone(),
+            callers: Vec::new(),
+            others,
+        };
+        assert_eq!(
+            located.signature(&build).0,
+            "ab12 hang take_right (pbzip2.c:5) & main (pbzip2.c:1) & take_left (pbzip2.c:8)"
+        );
     }
 
     #[test]

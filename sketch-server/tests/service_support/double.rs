@@ -113,6 +113,7 @@ impl BuildCode for Code {
             kind: report.kind.clone(),
             failing: statements.next()?,
             callers: statements.collect(),
+            others: Vec::new(),
         })
     }
 
