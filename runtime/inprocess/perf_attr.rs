@@ -6,6 +6,7 @@ const PERF_TYPE_BREAKPOINT: u32 = 5;
 const HW_BREAKPOINT_RW: u32 = 3;
 const CLOCK_MONOTONIC: i32 = 1;
 
+const DISABLED: u64 = 1;
 const INHERIT: u64 = 1 << 1;
 const EXCLUDE_KERNEL: u64 = 1 << 5;
 const EXCLUDE_HV: u64 = 1 << 6;
@@ -39,13 +40,16 @@ pub struct PerfEventAttr {
 }
 
 impl PerfEventAttr {
-    /// Fills a zeroed attribute for a watchpoint aimed at `address`.
-    pub fn aim(&mut self, address: u64) {
+    /// Fills a zeroed attribute for a watchpoint that watches nothing yet. It is
+    /// disabled: an enabled one costs at every switch to and from the program's
+    /// threads, wherever it is aimed.
+    pub fn sleep_at(&mut self, address: u64) {
         self.kind = PERF_TYPE_BREAKPOINT;
         self.size = size_of::<PerfEventAttr>() as u32;
         self.sample_period = 1;
         self.sample_type = WATCH_SAMPLE_TYPE;
-        self.flags = INHERIT
+        self.flags = DISABLED
+            | INHERIT
             | EXCLUDE_KERNEL
             | EXCLUDE_HV
             | WATERMARK
@@ -60,6 +64,13 @@ impl PerfEventAttr {
         self.sample_regs_user = WATCH_REGISTERS;
         self.sample_stack_user = WATCH_STACK_BYTES;
         self.clockid = CLOCK_MONOTONIC;
+    }
+
+    /// Aims it, and wakes it.
+    pub fn aim(&mut self, address: u64, size: u64) {
+        self.flags &= !DISABLED;
+        self.breakpoint_address = address;
+        self.breakpoint_length = size;
     }
 
     /// For kernels before 5.13: forked children and executed programs keep the

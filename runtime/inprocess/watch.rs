@@ -2,7 +2,7 @@
 //!
 //! One event per slot and processor, inherited by all later threads; the
 //! descriptors go to the agent, which maps the rings, so that hits outlive the
-//! process. Until a slot is aimed it watches an inaccessible page of ours.
+//! process. Until a slot is aimed it is disabled, and costs nothing.
 //! `PERF_EVENT_IOC_MODIFY_ATTRIBUTES` re-aims an event for all threads at once.
 //!
 //! Whatever is refused is written down and the program goes on without: a
@@ -101,7 +101,7 @@ unsafe fn open_and_hand_over(
         let attrs = (&raw mut (*watch).attr).cast::<crate::perf_attr::PerfEventAttr>();
         let mut slot = 0;
         while slot < slots {
-            (*attrs.add(slot)).aim(dormant as u64 + 8 * slot as u64);
+            (*attrs.add(slot)).sleep_at(dormant as u64 + 8 * slot as u64);
             slot += 1;
         }
         let mut opened = 0;
@@ -337,8 +337,9 @@ unsafe fn aim_slot(region: *mut Region, state: *mut State, slot: usize, aim: u64
         let attr = (&raw mut (*watch).attr)
             .cast::<crate::perf_attr::PerfEventAttr>()
             .add(slot);
-        (*attr).breakpoint_address = address;
-        (*attr).breakpoint_length = size;
+        (*attr).aim(address, size);
+        AtomicU32::from_ptr(&raw mut (*state::control()).aimed)
+            .fetch_or(1 << slot, Ordering::Relaxed);
         let fds = (&raw const (*watch).fds).cast::<i32>();
         let mut cpu = 0;
         while cpu < MAX_CPUS {

@@ -261,7 +261,8 @@ pub struct Control {
     /// Not zero: the program has forbidden itself to read the counter, so
     /// recording is off for good.
     pub counter_forbidden: u32,
-    pub padding: u32,
+    /// Bit n: watchpoint slot n has been aimed.
+    pub aimed: u32,
     /// The counter when `enabled` was first set.
     pub activated_at: u64,
     /// The counter when the agent last looked; zero before it first did.

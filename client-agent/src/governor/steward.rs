@@ -112,6 +112,11 @@ impl Steward {
         self.govern(now)
     }
 
+    /// Whether a watchpoint slot has ever been aimed.
+    pub fn is_aimed(&self, slot: usize) -> bool {
+        slot < 32 && self.region.aimed() & (1 << slot) != 0
+    }
+
     /// The process that records.
     pub fn pid(&self) -> Option<i32> {
         self.region.pid()

@@ -157,8 +157,13 @@ impl Rings {
     /// An event that cannot be turned goes on or stays off; what it costs is on
     /// the account all the same.
     fn turn(&self, on: bool) {
-        for event in self.processors.iter().flat_map(|p| &p.events) {
-            let _ = sys::turn(event.as_fd(), on);
+        for processor in &self.processors {
+            for (slot, event) in processor.events.iter().enumerate() {
+                // One that was never aimed sleeps anyway.
+                if self.steward.is_aimed(slot) {
+                    let _ = sys::turn(event.as_fd(), on);
+                }
+            }
         }
     }
 

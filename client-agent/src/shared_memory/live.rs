@@ -150,6 +150,12 @@ impl LiveRegion {
         }
     }
 
+    /// Bit n: watchpoint slot n has been aimed.
+    pub fn aimed(&self) -> u32 {
+        self.control(offset_of!(Control, aimed))
+            .load(Ordering::Acquire)
+    }
+
     /// Whether recording is off for good.
     pub fn counter_forbidden(&self) -> bool {
         self.control(offset_of!(Control, counter_forbidden))
