@@ -7,7 +7,7 @@
 use crate::escape::{self, NAME_LIMIT, STATEMENT_LIMIT};
 use crate::facts;
 use crate::numbers::{self, interval, probability, share};
-use crate::syntax;
+use crate::syntax::{self, Token};
 use maud::{Markup, html};
 use sketch_model::{
     Emphasis, FailureSketch, SketchPredictor, SketchStep, SketchThread, SketchValue,
@@ -95,9 +95,13 @@ pub fn source(step: &SketchStep) -> Markup {
 
 /// A line of source, coloured.
 pub fn code(visible: &str) -> Markup {
+    coloured(&syntax::tokens(visible))
+}
+
+pub fn coloured(pieces: &[(Token, &str)]) -> Markup {
     html! {
         code {
-            @for (token, piece) in syntax::tokens(visible) {
+            @for (token, piece) in pieces {
                 @if let Some(class) = token.class() { span class=(class) { (piece) } } @else { (piece) }
             }
         }

@@ -66,6 +66,31 @@ pub fn tokens(line: &str) -> Vec<(Token, &str)> {
     pieces.into_iter().map(|(t, r)| (t, &line[r])).collect()
 }
 
+/// The pieces of a line of a whole file, where a comment may have begun in a line
+/// before (`inside`); and whether one goes on after it.
+pub fn tokens_in_file(line: &str, inside: bool) -> (Vec<(Token, &str)>, bool) {
+    if !inside {
+        let pieces = tokens(line);
+        let open = pieces.last().is_some_and(|(token, text)| {
+            *token == Token::Comment
+                && text
+                    .rfind("/*")
+                    .is_some_and(|at| !text[at + 2..].contains("*/"))
+                && !text.starts_with("//")
+        });
+        return (pieces, open);
+    }
+    match line.find("*/") {
+        None => (vec![(Token::Comment, line)], true),
+        Some(end) => {
+            let (comment, rest) = line.split_at(end + 2);
+            let (mut pieces, open) = tokens_in_file(rest, false);
+            pieces.insert(0, (Token::Comment, comment));
+            (pieces, open)
+        }
+    }
+}
+
 fn name(word: &str, after: &str) -> Token {
     if KEYWORDS.contains(&word) {
         Token::Keyword
@@ -120,6 +145,36 @@ mod tests {
                 (Token::Constant, "NULL"),
                 (Token::Plain, "; "),
                 (Token::Comment, "// é"),
+            ]
+        );
+    }
+
+    #[test]
+    fn a_comment_goes_on_until_it_ends() {
+        let mut inside = false;
+        let mut kinds = Vec::new();
+        for line in [
+            "/* it's",
+            "a while",
+            "*/ int x; /* y */",
+            "/* a */ /* b",
+            "c */",
+        ] {
+            let (pieces, after) = tokens_in_file(line, inside);
+            let joined: String = pieces.iter().map(|(_, t)| *t).collect();
+            assert_eq!(joined, line);
+            kinds.push((pieces[0].0, after));
+            inside = after;
+        }
+        let comment = Token::Comment;
+        assert_eq!(
+            kinds,
+            [
+                (comment, true),
+                (comment, true),
+                (comment, false),
+                (comment, true),
+                (comment, false)
             ]
         );
     }

@@ -2,11 +2,11 @@
 //! reader sees with their own eyes what the predictors claim.
 
 use crate::escape::{self, NAME_LIMIT, SENTENCE_LIMIT, STATEMENT_LIMIT};
-use crate::numbers::count;
+use crate::numbers::{count, counted};
 use crate::page_card::{chip, code};
 use crate::shell::{self, Frame, document, sentence};
 use maud::{Markup, html};
-use sketch_model::{CampaignSummary, FailureSketch, SketchValue, Statement};
+use sketch_model::{CampaignSummary, Emphasis, FailureSketch, SketchValue, Statement};
 
 /// One of the two runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -55,23 +55,28 @@ pub fn runs_page(
     sketch: Option<&FailureSketch>,
 ) -> String {
     let title = escape::visible(&campaign.title, SENTENCE_LIMIT);
+    let (telling, alike): (Vec<&SideRow>, Vec<&SideRow>) = runs
+        .rows
+        .iter()
+        .partition(|row| marked(row, sketch).is_some() || differs(row));
     let body = html! {
         section.answer {
             h1 { "Runs of " (title) }
             p.lead { "Two runs of the tracked build of iteration " (runs.iteration) ", statement by statement. Numbers give the order of the last executions." }
         }
         section.panel aria-label="Runs side by side" {
-            div.scroll tabindex="0" role="region" aria-label="Runs side by side" {
-                table.runs {
-                    thead { tr {
-                        th scope="col" { "Statement" }
-                        th.in-failing scope="col" { (side("Failing run", runs.failing.as_ref())) }
-                        th.in-successful scope="col" { (side("Successful run", runs.successful.as_ref())) }
-                    } }
-                    tbody { @for row in &runs.rows { (statement(row, sketch)) } }
+            @if runs.rows.is_empty() {
+                p.empty { "No run of this tracked build has been counted yet." }
+            } @else {
+                h2 { "Where they differ, and what the sketch marks" }
+                (table(runs, &telling, sketch))
+            }
+            @if !alike.is_empty() {
+                details.others {
+                    summary { (counted(alike.len() as u64, "more statement")) span.fine { "where both runs saw the same" } }
+                    (table(runs, &alike, sketch))
                 }
             }
-            @if runs.rows.is_empty() { p.empty { "No run of this tracked build has been counted yet." } }
         }
         section.panel aria-labelledby="gaps" {
             h2 #gaps { "What these runs lost" }
@@ -91,6 +96,49 @@ pub fn runs_page(
     )
 }
 
+fn table(runs: &SideBySide, rows: &[&SideRow], sketch: Option<&FailureSketch>) -> Markup {
+    html! {
+        div.scroll tabindex="0" role="region" aria-label="Runs side by side" {
+            table.runs {
+                thead { tr {
+                    th scope="col" { "Statement" }
+                    th.in-failing scope="col" { (side("Failing run", runs.failing.as_ref())) }
+                    th.in-successful scope="col" { (side("Successful run", runs.successful.as_ref())) }
+                } }
+                tbody { @for row in rows { (statement(row, sketch)) } }
+            }
+        }
+    }
+}
+
+/// Whether one run did there what the other did not, or saw another value.
+fn differs(row: &SideRow) -> bool {
+    match (&row.failing, &row.successful) {
+        (Some(a), Some(b)) => {
+            let news = |a: &SideCell, b: &SideCell| a.values.iter().any(|v| is_news(v, b));
+            news(a, b) || news(b, a)
+        }
+        (a, b) => a.is_some() != b.is_some(),
+    }
+}
+
+/// Whether the other run did not see such a value at the same place.
+fn is_news(value: &SketchValue, other: &SideCell) -> bool {
+    let same = |w: &&SketchValue| (&w.of, w.written) == (&value.of, value.written);
+    let seen = other.values.iter().find(same);
+    seen.is_none_or(|w| shape(w) != shape(value))
+}
+
+/// How the sketch marks the statement, if it does.
+fn marked(row: &SideRow, sketch: Option<&FailureSketch>) -> Option<&'static str> {
+    let mut steps = sketch?.steps.iter();
+    match steps.find(|s| s.statement.id == row.statement.id)?.emphasis {
+        Emphasis::Failing => Some("marked-failing"),
+        Emphasis::RootCause => Some("marked-cause"),
+        Emphasis::Context => None,
+    }
+}
+
 fn side(name: &str, run: Option<&RunSide>) -> Markup {
     html! {
         (name)
@@ -106,16 +154,8 @@ fn side(name: &str, run: Option<&RunSide>) -> Markup {
 
 fn statement(row: &SideRow, sketch: Option<&FailureSketch>) -> Markup {
     let text = escape::visible(&row.statement.text, STATEMENT_LIMIT);
-    let marked = sketch
-        .and_then(|s| s.steps.iter().find(|s| s.statement.id == row.statement.id))
-        .map(|step| step.emphasis);
-    let class = match marked {
-        Some(sketch_model::Emphasis::Failing) => Some("marked-failing"),
-        Some(sketch_model::Emphasis::RootCause) => Some("marked-cause"),
-        _ => None,
-    };
     html! {
-        tr class=[class] {
+        tr class=[marked(row, sketch)] {
             th scope="row" {
                 @if text.is_empty() { span.absent { "its source is not at hand" } } @else { (code(&text)) }
                 span.fine { (escape::visible(&row.statement.function, NAME_LIMIT)) "() " (escape::visible(&row.statement.location.to_string(), NAME_LIMIT)) }
@@ -131,15 +171,7 @@ fn cell(this: Option<&SideCell>, other: Option<&SideCell>) -> Markup {
     let Some(this) = this else {
         return html! { span.fine { "did not run, or was not recorded" } };
     };
-    let differs = |v: &SketchValue| {
-        other.is_some_and(|o| {
-            let same = |w: &&SketchValue| (&w.of, w.written) == (&v.of, v.written);
-            o.values
-                .iter()
-                .find(same)
-                .is_none_or(|w| shape(w) != shape(v))
-        })
-    };
+    let differs = |v: &SketchValue| other.is_some_and(|o| is_news(v, o));
     html! {
         span.order { b { "#" (this.position) } " " (escape::visible(&this.threads.join(", "), NAME_LIMIT)) }
         @if this.times > 1 { span.fine { "ran " (count(this.times)) " times, the last is shown" } }

@@ -4,8 +4,9 @@
 use super::slice::source_link;
 use crate::escape::{self, NAME_LIMIT, SENTENCE_LIMIT, STATEMENT_LIMIT};
 use crate::numbers::counted;
-use crate::page_card::code;
+use crate::page_card::coloured;
 use crate::shell::{self, Frame, document};
+use crate::syntax::tokens_in_file;
 use maud::{Markup, html};
 use sketch_model::{CampaignSummary, Emphasis, FailureSketch, Slice, SliceEntry};
 use std::collections::{BTreeMap, BTreeSet};
@@ -34,6 +35,9 @@ pub fn source_page(
                 (counted(here.len() as u64, "statement")) " of the slice of " (title) " here. "
                 "Marked: " mark.failing { "fails" } " " mark.cause { "root cause" } " "
                 mark.drawn { "drawn" } " " mark { "in the slice" }
+            }
+            @if let Some(failing) = here.first().filter(|e| e.why.is_none()) {
+                p { a href={ "#L" (failing.statement.location.line) } { "Go to the failing statement" } }
             }
             (files(campaign, slice, file))
         }
@@ -77,13 +81,20 @@ fn listing(here: &[&SliceEntry], sketch: Option<&FailureSketch>, text: &str) -> 
             .or_insert(entry);
     }
     let all = text.lines().count();
+    let mut inside = false;
+    let mut coloured_line = |line: &str| {
+        let shown = escape::visible(line, STATEMENT_LIMIT);
+        let (pieces, after) = tokens_in_file(&shown, inside);
+        inside = after;
+        coloured(&pieces)
+    };
     html! {
         ol.source-lines {
             @for (i, line) in text.lines().take(MOST_LINES).enumerate() {
                 @let entry = by_line.get(&(i + 1));
                 li id={ "L" (i + 1) } class=[entry.map(|e| mark(e, sketch))] {
                     a.at href={ "#L" (i + 1) } { (i + 1) }
-                    (code(&escape::visible(line, STATEMENT_LIMIT)))
+                    (coloured_line(line))
                     @if let Some(entry) = entry {
                         span.fine { "distance " (entry.distance) @if let Some(why) = &entry.why { ", " (why.kind) " what follows" } }
                     }
