@@ -167,6 +167,10 @@ pub struct RankedPredictor {
     pub class: PredictorClass,
     pub score: Score,
     pub same_runs: Vec<Predictor>,
+    /// It speaks only of the failing statement, or of the condition that guards
+    /// it: it tells that the run failed, not why.
+    #[serde(default)]
+    pub symptom: bool,
 }
 
 /// All predictors of one population, best first within each class.

@@ -272,8 +272,8 @@ fn a_store_that_only_a_watchpoint_saw_is_drawn_as_discovered() {
         IterationResult::of(1, &ranking),
         IterationResult::of(2, &ranking),
     ];
-    assert!(settled(&history));
-    assert!(!settled(&history[..1]));
+    assert!(settled(&history, false));
+    assert!(!settled(&history[..1], false));
 }
 
 #[test]

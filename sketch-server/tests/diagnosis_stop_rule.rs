@@ -3,7 +3,7 @@
 mod diagnosis_support;
 
 use diagnosis_support::*;
-use sketch_model::{OrderPattern, Predictor, RankedPredictor, Score, Support};
+use sketch_model::{OrderPattern, Predictor, RankedPredictor, Score, Support, ValueShape};
 use sketch_server::diagnosis::statistics::fisher;
 use sketch_server::diagnosis::{IterationResult, Wanted, settled, wanted};
 
@@ -21,6 +21,7 @@ fn ranked(predictor: Predictor, f_measure: f64, corrected_p: f64) -> RankedPredi
             corrected_p,
         },
         same_runs: Vec::new(),
+        symptom: false,
     }
 }
 
@@ -37,26 +38,42 @@ fn consequence() -> Predictor {
 }
 
 #[test]
+fn a_symptom_ends_it_only_when_nothing_better_is_left() {
+    let symptom = RankedPredictor {
+        symptom: true,
+        ..ranked(cause(), 1.0, 0.0001)
+    };
+    let history = [result(vec![symptom.clone()]), result(vec![symptom.clone()])];
+    assert!(!settled(&history, false));
+    assert!(settled(&history, true));
+    // A good cause goes before a perfect symptom.
+    let explains = ranked(value(1, ValueShape::Zero), 0.85, 0.0001);
+    let both = result(vec![symptom, explains.clone()]);
+    assert_eq!(both.overall(), Some(&explains));
+    assert!(settled(&[both.clone(), both], false));
+}
+
+#[test]
 fn it_ends_when_the_best_stays_best() {
     let good = || result(vec![ranked(cause(), 1.0, 0.001)]);
-    assert!(settled(&[good(), good()]));
-    assert!(!settled(&[good()]), "one iteration proves nothing");
-    assert!(!settled(&[]));
+    assert!(settled(&[good(), good()], false));
+    assert!(!settled(&[good()], false), "one iteration proves nothing");
+    assert!(!settled(&[], false));
     let empty = || result(vec![]);
-    assert!(!settled(&[empty(), empty()]));
-    assert!(!settled(&[empty(), good()]));
-    assert!(settled(&[empty(), good(), good()]));
+    assert!(!settled(&[empty(), empty()], false));
+    assert!(!settled(&[empty(), good()], false));
+    assert!(settled(&[empty(), good(), good()], false));
 }
 
 #[test]
 fn it_goes_on_while_the_best_changes_or_is_weak() {
     let other = result(vec![ranked(consequence(), 1.0, 0.001)]);
     let good = result(vec![ranked(cause(), 1.0, 0.001)]);
-    assert!(!settled(&[other, good.clone()]), "another was best before");
+    assert!(!settled(&[other, good.clone()], false), "another was best before");
     let weak = result(vec![ranked(cause(), 0.79, 0.001)]);
-    assert!(!settled(&[good.clone(), weak]), "F too low");
+    assert!(!settled(&[good.clone(), weak], false), "F too low");
     let doubtful = result(vec![ranked(cause(), 1.0, 0.01)]);
-    assert!(!settled(&[good, doubtful]), "not significant");
+    assert!(!settled(&[good, doubtful], false), "not significant");
 }
 
 #[test]
@@ -64,8 +81,8 @@ fn predictors_of_the_same_runs_count_as_the_same() {
     let mut grouped = ranked(consequence(), 1.0, 0.001);
     grouped.same_runs.push(cause());
     let good = result(vec![ranked(cause(), 1.0, 0.001)]);
-    assert!(settled(&[result(vec![grouped.clone()]), good.clone()]));
-    assert!(settled(&[good, result(vec![grouped])]));
+    assert!(settled(&[result(vec![grouped.clone()], false), good.clone()]));
+    assert!(settled(&[good, result(vec![grouped], false)]));
 }
 
 #[test]
@@ -74,10 +91,10 @@ fn the_best_of_all_classes_decides_and_an_order_wins_a_tie() {
     // The branch is better and new: not settled, although the order stayed.
     let before = result(vec![ranked(cause(), 0.9, 0.001)]);
     let after = result(vec![ranked(cause(), 0.9, 0.001), by_branch(0.95)]);
-    assert!(!settled(&[before.clone(), after]));
+    assert!(!settled(&[before.clone(), after], false));
     let tie = result(vec![by_branch(0.9), ranked(cause(), 0.9, 0.001)]);
     assert_eq!(tie.overall().map(|p| &p.predictor), Some(&cause()));
-    assert!(settled(&[before, tie]));
+    assert!(settled(&[before, tie], false));
 }
 
 #[test]

@@ -2,11 +2,12 @@
 
 use sketch_model::{
     BuildId, CampaignId, CampaignState, FailureKind, FailureSignature, SourceLocation, Statement,
-    StatementId,
+    StatementId, Tier,
 };
 use sketch_server::diagnosis::IterationResult;
+use sketch_server::service::plans::PlanRuns;
 use sketch_server::service::storage::{BuildCounts, RunRole};
-use sketch_server::service::{Campaign, LocatedFailure, Step, Verdict};
+use sketch_server::service::{Campaign, LocatedFailure, OVERWHELMED, Step, Verdict};
 
 fn campaign(slice: u32) -> Campaign {
     let failure = LocatedFailure {
@@ -58,6 +59,25 @@ fn failing_run(campaign: &mut Campaign, verdict: Verdict) -> Step {
         campaign.built(campaign.sigma);
     }
     step
+}
+
+#[test]
+fn watching_is_given_up_where_it_makes_every_run_fail() {
+    let mut campaign = campaign(11);
+    campaign.plans = vec![PlanRuns::new(0, Tier::Watchpoints)];
+    let waiting = || verdict(false, false, &[7]);
+    for _ in 1..OVERWHELMED {
+        assert_eq!(failing_run(&mut campaign, waiting()), Step::Keep);
+    }
+    assert_eq!(failing_run(&mut campaign, waiting()), Step::Rebuild);
+    assert!(campaign.quiet);
+    // The same statements, and what the watchpoints found meanwhile.
+    assert_eq!((campaign.sigma, campaign.iteration), (2, 2));
+    assert_eq!(campaign.discovered, [StatementId(7)]);
+    // Once; a program that always fails keeps its plan.
+    for _ in 0..2 * OVERWHELMED {
+        assert_eq!(failing_run(&mut campaign, waiting()), Step::Keep);
+    }
 }
 
 #[test]

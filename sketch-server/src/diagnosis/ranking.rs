@@ -1,7 +1,7 @@
 //! Which predictors separate failing from successful runs, best first.
 //!
-//! Within each class: what is significant before what is not, then by F
-//! (β = 0.5), then by the number of failing runs in which it held. Significance
+//! Within each class: what is significant before what is not, what is good before
+//! what is not, causes before symptoms, then by F (β = 0.5), then by the number of failing runs in which it held. Significance
 //! comes first because F alone is blind to support: a predictor that could be
 //! observed in one failing run and in no successful one has F = 1. Races produce many
 //! perfect predictors at once: whatever follows the fatal order in the same
@@ -14,6 +14,11 @@
 //! best predictor change from look to look. Last its own order, to be
 //! deterministic.
 //!
+//! A symptom is a branch or value of the failing statement itself, or of the
+//! condition that guards it. That a failed assertion found its condition false
+//! separates the runs perfectly and explains nothing; any good predictor further
+//! back says more.
+//!
 //! Predictors of a class that held in exactly the same runs cannot be told
 //! apart by any statistic; they stand as one, under the best of them.
 //!
@@ -24,9 +29,9 @@
 
 use super::population::{Population, Tally};
 use super::statistics::{f_half, fisher, wilson};
-use super::stop_rule::SIGNIFICANT;
+use super::stop_rule::{SIGNIFICANT, is_good};
 use sketch_model::{
-    Predictor, PredictorClass, RankedPredictor, Ranking, RunId, Score, Slice, StatementId,
+    DependenceKind, Predictor, PredictorClass, RankedPredictor, Ranking, RunId, Score, Slice, StatementId,
 };
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,6 +40,8 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Debug, Default)]
 pub struct Nearness {
     failing: Option<StatementId>,
+    /// The conditions right before the failing statement.
+    guards: BTreeSet<StatementId>,
     distances: BTreeMap<StatementId, u32>,
 }
 
@@ -42,16 +49,30 @@ impl Nearness {
     pub fn new(failing: StatementId, distances: BTreeMap<StatementId, u32>) -> Self {
         Nearness {
             failing: Some(failing),
+            guards: BTreeSet::new(),
             distances,
         }
     }
 
     pub fn of_slice(slice: &Slice) -> Self {
         let entries = slice.entries.iter();
+        let failing = slice.failing().map(|e| e.statement.id);
+        let guards = entries.clone().filter(|entry| {
+            entry.why.as_ref().is_some_and(|why| {
+                why.kind == DependenceKind::Control && Some(why.parent) == failing
+            })
+        });
         Nearness {
-            failing: slice.failing().map(|e| e.statement.id),
+            failing,
+            guards: guards.map(|entry| entry.statement.id).collect(),
             distances: entries.map(|e| (e.statement.id, e.distance)).collect(),
         }
+    }
+
+    /// Whether a predictor tells that the run failed, and not why.
+    fn is_symptom(&self, predictor: &Predictor) -> bool {
+        let at_the_end = |s: &StatementId| Some(*s) == self.failing || self.guards.contains(s);
+        predictor.class() != PredictorClass::Order && predictor.statements().iter().all(at_the_end)
     }
 
     /// Smaller is nearer: first whether the failing statement is missing.
@@ -82,6 +103,7 @@ pub fn rank(population: &Population, looks: u64, nearness: &Nearness) -> Ranking
             class: predictor.class(),
             score: score(&tally, tested, looks),
             same_runs: Vec::new(),
+            symptom: nearness.is_symptom(predictor),
         })
         .collect();
     scored.sort_by(|a, b| better(a, b, nearness));
@@ -150,6 +172,8 @@ fn better(a: &RankedPredictor, b: &RankedPredictor, nearness: &Nearness) -> Orde
     a.class
         .cmp(&b.class)
         .then(doubtful(a).cmp(&doubtful(b)))
+        .then(is_good(b).cmp(&is_good(a)))
+        .then(a.symptom.cmp(&b.symptom))
         .then(b.score.f_measure.total_cmp(&a.score.f_measure))
         .then(support_b.failing_true.cmp(&support_a.failing_true))
         .then(nearness.of(&a.predictor).cmp(&nearness.of(&b.predictor)))

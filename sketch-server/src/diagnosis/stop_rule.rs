@@ -4,7 +4,9 @@
 //! the evaluation ask for), significant after correction, and stayed the best of
 //! its class while σ doubled. The last condition is what protects against the
 //! first iterations, in which the true cause may not be tracked yet and a
-//! consequence of it is the best there is.
+//! consequence of it is the best there is. For the same reason it does not end
+//! with a symptom (see [`super::ranking`]), unless nothing better is left to be
+//! found: the whole slice is tracked, or [`FAR_ENOUGH`] statements are.
 //!
 //! Runs: three failing ones. With one, any predictor that held is perfect; with
 //! two, the successful runs needed grow with the square root of the number of
@@ -21,6 +23,9 @@ use sketch_model::{PredictorClass, RankedPredictor, Ranking};
 pub const SIGNIFICANT: f64 = 0.01;
 /// F from which a predictor is good enough to end with.
 pub const GOOD_F: f64 = 0.8;
+
+/// Beyond this many tracked statements a symptom may end a diagnosis.
+pub const FAR_ENOUGH: u32 = 64;
 
 const FAILING_RUNS: u64 = 3;
 const FEWEST_SUCCESSFUL: u64 = 20;
@@ -69,13 +74,21 @@ fn overall<'a>(
         let doubtful = |p: &RankedPredictor| p.score.corrected_p >= SIGNIFICANT;
         doubtful(a)
             .cmp(&doubtful(b))
+            .then(is_good(b).cmp(&is_good(a)))
+            .then(a.symptom.cmp(&b.symptom))
             .then(b.score.f_measure.total_cmp(&a.score.f_measure))
             .then(a.class.cmp(&b.class))
     })
 }
 
-/// Whether the diagnosis may end, by the results of its iterations in order.
-pub fn settled(history: &[IterationResult]) -> bool {
+/// Whether a predictor separates the runs well enough to end with.
+pub fn is_good(ranked: &RankedPredictor) -> bool {
+    ranked.score.f_measure >= GOOD_F
+}
+
+/// Whether the diagnosis may end, by the results of its iterations in order;
+/// `far_enough` says whether it may end with a symptom.
+pub fn settled(history: &[IterationResult], far_enough: bool) -> bool {
     let [.., previous, last] = history else {
         return false;
     };
@@ -83,7 +96,7 @@ pub fn settled(history: &[IterationResult]) -> bool {
         return false;
     };
     let score = &best.score;
-    if score.f_measure < GOOD_F || score.corrected_p >= SIGNIFICANT {
+    if !is_good(best) || score.corrected_p >= SIGNIFICANT || (best.symptom && !far_enough) {
         return false;
     }
     let before = previous.best.iter().find(|p| p.class == best.class);

@@ -33,6 +33,10 @@ pub const FIRST_SIGMA: u32 = 2;
 /// reason enough for another tracked build.
 pub const LAST_REBUILDS: u32 = 3;
 
+/// Failing runs of tracked builds, nearly without successful ones, after which
+/// watching is given up.
+pub const OVERWHELMED: u64 = 12;
+
 /// Everything about one diagnosis that outlives the process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Campaign {
@@ -54,6 +58,9 @@ pub struct Campaign {
     pub discovered: Vec<StatementId>,
     /// Rebuilds made with σ already at the slice's length.
     pub last_rebuilds: u32,
+    /// Watching made nearly every run fail: plans watch nothing from then on.
+    #[serde(default)]
+    pub quiet: bool,
     /// How often the stop rule has been asked.
     pub looks: u64,
     /// What the build's counters said before the first failure.
@@ -167,6 +174,7 @@ impl Campaign {
             slice_statements: None,
             discovered: Vec::new(),
             last_rebuilds: 0,
+            quiet: false,
             looks: 0,
             runs_before: before.runs,
             failures_before: before.failures,
@@ -280,17 +288,21 @@ impl Campaign {
     /// Moves on as the verdict says.
     pub fn judge(&mut self, verdict: Verdict) -> Step {
         self.best = verdict.best;
-        if self.state != CampaignState::Tracking || !verdict.enough {
+        if self.state != CampaignState::Tracking {
             return Step::Keep;
+        }
+        if !verdict.enough {
+            if self.quiet || !self.is_overwhelmed() {
+                return Step::Keep;
+            }
+            self.quiet = true;
+            self.learn(verdict.discovered);
+            return self.next_iteration();
         }
         self.looks += 1;
         self.failing_at_last_look = self.tracked_failing;
         let known = self.discovered.len();
-        for statement in verdict.discovered {
-            if !self.discovered.contains(&statement) {
-                self.discovered.push(statement);
-            }
-        }
+        self.learn(verdict.discovered);
         if verdict.settled {
             self.state = CampaignState::Settled;
             return Step::Settle;
@@ -308,6 +320,27 @@ impl Campaign {
             }
         }
         self.history = vec![verdict.result];
+        self.next_iteration()
+    }
+
+    /// Nearly every tracked run fails, so there is nothing to compare with. A
+    /// watchpoint's hit takes microseconds and can hold a race open.
+    fn is_overwhelmed(&self) -> bool {
+        let watches = self.plans.iter().any(|plan| plan.tier > Tier::Inline);
+        watches
+            && self.tracked_failing >= OVERWHELMED
+            && self.tracked_successful * 8 < self.tracked_failing
+    }
+
+    fn learn(&mut self, discovered: Vec<StatementId>) {
+        for statement in discovered {
+            if !self.discovered.contains(&statement) {
+                self.discovered.push(statement);
+            }
+        }
+    }
+
+    fn next_iteration(&mut self) -> Step {
         self.iteration += 1;
         self.tracked_failing = 0;
         self.tracked_successful = 0;

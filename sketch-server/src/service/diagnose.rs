@@ -8,7 +8,7 @@ use super::campaign::{Campaign, Verdict};
 use super::storage::{BuildCounts, IterationRecord};
 use super::symbolize::LocatedFailure;
 use super::workshop::BuildCode;
-use crate::diagnosis::stop_rule::best_overall;
+use crate::diagnosis::stop_rule::{FAR_ENOUGH, best_overall};
 use crate::diagnosis::{
     self, Answer, DecodedRun, FailureWords, IterationResult, Nearness, Observations, Population,
     SketchInputs, Wanted,
@@ -159,7 +159,8 @@ impl Tracking {
         let result = IterationResult::of(campaign.iteration, &ranking);
         let mut history = campaign.history.clone();
         history.push(result.clone());
-        let settled = enough && diagnosis::settled(&history);
+        let far_enough = campaign.wider().is_none() || campaign.sigma >= FAR_ENOUGH;
+        let settled = enough && diagnosis::settled(&history, far_enough);
         let sketch = self.sketch(campaign, failure, &ranking, version, counts, settled);
         Look {
             verdict: Verdict {
@@ -211,13 +212,18 @@ impl Tracking {
             provenance: &provenance,
             version,
             settled,
-            gaps: self.gaps(),
+            gaps: self.gaps(campaign),
         })
     }
 
     /// What the reader must know of how the plans were run.
-    fn gaps(&self) -> Vec<String> {
+    fn gaps(&self, campaign: &Campaign) -> Vec<String> {
         let mut gaps = Vec::new();
+        if campaign.quiet {
+            gaps.push(
+                "watchpoints made nearly every run fail, so nothing is watched any more".into(),
+            );
+        }
         if self.strata.len() > 1 {
             let counts = self.strata.iter().map(|(number, s)| {
                 let all = s.failing + s.successful;

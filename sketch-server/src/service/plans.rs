@@ -54,14 +54,19 @@ impl PlanRuns {
     }
 }
 
-/// The plans worth building for a fleet of these tiers; at least one if there is any.
-pub fn worth_building(plans: Vec<TrackingPlan>, fleet: &BTreeSet<Tier>) -> Vec<TrackingPlan> {
-    let watches = fleet.iter().any(|tier| *tier >= Tier::Watchpoints);
+/// The plans worth building for a fleet of these tiers; at least one if there is
+/// any. `quiet` asks for those that watch nothing.
+pub fn worth_building(
+    plans: Vec<TrackingPlan>,
+    fleet: &BTreeSet<Tier>,
+    quiet: bool,
+) -> Vec<TrackingPlan> {
+    let watches = !quiet && fleet.iter().any(|tier| *tier >= Tier::Watchpoints);
     let inline_only = fleet.contains(&Tier::Inline);
     let (watching, inline): (Vec<_>, Vec<_>) =
         plans.into_iter().partition(|p| p.tier > Tier::Inline);
     let mut chosen: Vec<TrackingPlan> = watching.into_iter().take(MOST_WATCHING).collect();
-    if !watches && !inline.is_empty() && !fleet.is_empty() {
+    if !watches && !inline.is_empty() && (quiet || !fleet.is_empty()) {
         chosen.clear();
     }
     if chosen.is_empty() || inline_only {
@@ -128,7 +133,7 @@ mod tests {
             (0..watching).map(|n| plan(n, Tier::Watchpoints)).collect();
         plans.push(plan(watching, Tier::Inline));
         let fleet = fleet.iter().copied().collect();
-        let chosen = worth_building(plans, &fleet);
+        let chosen = worth_building(plans, &fleet, false);
         chosen.iter().map(|p| p.variant).collect()
     }
 
@@ -142,6 +147,14 @@ mod tests {
         // Nothing to watch, or a fleet of which nothing is known yet.
         assert_eq!(built(0, &[Tier::Watchpoints]), [0]);
         assert_eq!(built(1, &[]), [0]);
+    }
+
+    #[test]
+    fn a_campaign_that_may_not_watch_gets_the_plan_that_does_not() {
+        let plans = vec![plan(0, Tier::Watchpoints), plan(1, Tier::Inline)];
+        let fleet = [Tier::Watchpoints].into();
+        let chosen = worth_building(plans, &fleet, true);
+        assert_eq!(chosen.iter().map(|p| p.variant).collect::<Vec<_>>(), [1]);
     }
 
     #[test]

@@ -133,7 +133,7 @@ fn track_all(
     plans: Vec<TrackingPlan>,
     tools: &Tools,
 ) -> Result<Vec<(TrackingPlan, TrackedBinary)>, WorkshopError> {
-    let plans = worth_building(plans, &campaign.fleet);
+    let plans = worth_building(plans, &campaign.fleet, campaign.quiet);
     if plans.is_empty() {
         return Err(WorkshopError::NothingToHook);
     }
