@@ -7,7 +7,7 @@ use common::{Workshop, function_at};
 use sketch_model::{FailureReport, Outcome, RunRecord};
 use std::{
     os::unix::process::ExitStatusExt,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Command, Output},
 };
 
@@ -42,7 +42,7 @@ impl Rough {
         let frames = report.threads.first().map_or(&[][..], |t| &t.frames);
         frames
             .iter()
-            .filter(|frame| PathBuf::from(&frame.module) == self.pair.0)
+            .filter(|frame| Path::new(&frame.module) == self.pair.0)
             .filter_map(|frame| function_at(&self.pair.1, frame.lookup.0))
             // The optimiser may have made a copy for one caller.
             .map(|name| name.split('.').next().unwrap_or("").to_string())

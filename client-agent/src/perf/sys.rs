@@ -168,6 +168,12 @@ pub fn open_own_sampling_watchpoint(address: u64) -> io::Result<OwnedFd> {
     attr.sample_type = runtime::layout::WATCH_SAMPLE_TYPE;
     attr.sample_regs_user = runtime::layout::WATCH_REGISTERS;
     attr.sample_stack_user = runtime::layout::WATCH_STACK_BYTES;
+    // As the runtime does: waking a reader at each hit would cost more than the hit.
+    attr.set_watermark(1);
+    attr.__bindgen_anon_2.wakeup_watermark = runtime::layout::WATCH_WAKEUP_BYTES;
+    attr.set_sample_id_all(1);
+    attr.set_use_clockid(1);
+    attr.clockid = libc::CLOCK_MONOTONIC;
     // SAFETY: the attribute is whole and states its size.
     let fd = check(unsafe {
         perf::perf_event_open(

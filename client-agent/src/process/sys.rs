@@ -122,6 +122,10 @@ pub fn cpu_ns(pid: i32) -> io::Result<u64> {
     if refused != 0 {
         return Err(io::Error::from_raw_os_error(refused));
     }
+    clock_ns(clock)
+}
+
+fn clock_ns(clock: libc::clockid_t) -> io::Result<u64> {
     let mut time = libc::timespec {
         tv_sec: 0,
         tv_nsec: 0,
@@ -130,6 +134,11 @@ pub fn cpu_ns(pid: i32) -> io::Result<u64> {
     check(unsafe { libc::clock_gettime(clock, &raw mut time) }.into())?;
     Ok(u64::try_from(time.tv_sec).unwrap_or(0) * 1_000_000_000
         + u64::try_from(time.tv_nsec).unwrap_or(0))
+}
+
+/// Processor time that the calling thread has used.
+pub fn thread_cpu_ns() -> u64 {
+    clock_ns(libc::CLOCK_THREAD_CPUTIME_ID).unwrap_or(0)
 }
 
 /// Whether a process still has this thread.

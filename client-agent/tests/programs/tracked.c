@@ -142,19 +142,6 @@ int main(int argc, char **argv) {
     if (!strcmp(what, "hot-loop"))
         while (cpu_seconds() < atof(argv[2]))
             for (int i = 0; i < 100000; i++) worked_on(i);
-    if (!strcmp(what, "work"))
-        for (long i = atol(argv[2]); i > 0; i--) {
-            worked_on(i);
-            for (int spin = 0; spin < 20; spin++) __asm__ volatile("" : : : "memory");
-        }
-    if (!strcmp(what, "store-and-work")) {
-        // A watched store after some work, many times.
-        __failsketch_arm(0, (uint64_t)&first, 8);
-        for (long i = atol(argv[2]); i > 0; i--) {
-            store(&first, i);
-            for (int spin = 0; spin < 2000; spin++) __asm__ volatile("" : : : "memory");
-        }
-    }
     if (!strcmp(what, "hammer-for")) {
         __failsketch_arm(0, (uint64_t)&first, 8);
         while (cpu_seconds() < atof(argv[2]))
