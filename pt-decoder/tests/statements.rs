@@ -122,7 +122,7 @@ fn every_executed_instruction_has_the_statement_that_binutils_names() {
             let within = places.iter().filter(|it| it.contains(&StaticAddress(*at)));
             assert_eq!(within.count(), 1, "{name} at {at:#x}");
         }
-        assert!(true_statements.len() > 4, "{name}");
+        assert!(true_statements.len() >= 3, "{name}: {true_statements:?}");
 
         // The whole way: trace to statements of the build, by build-id.
         let build = build_id(&bytes).unwrap_or(BuildId("no id".to_owned()));
