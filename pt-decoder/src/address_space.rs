@@ -124,7 +124,7 @@ impl AddressSpaces {
     /// The images of all epochs of all processes, and what is missing in them.
     pub fn images(&self, source: &dyn CodeSource) -> (ProcessImages, BTreeSet<MissingCode>) {
         let (mut images, mut missing) = (ProcessImages::default(), BTreeSet::new());
-        let mut known: BTreeMap<(String, u64, u64), Result<Arc<[u8]>, String>> = BTreeMap::new();
+        let mut known = BTreeMap::new();
         for (pid, epochs) in &self.epochs {
             for epoch in epochs {
                 let mut image = CodeImage::new();
