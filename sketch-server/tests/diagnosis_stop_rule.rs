@@ -69,7 +69,10 @@ fn it_ends_when_the_best_stays_best() {
 fn it_goes_on_while_the_best_changes_or_is_weak() {
     let other = result(vec![ranked(consequence(), 1.0, 0.001)]);
     let good = result(vec![ranked(cause(), 1.0, 0.001)]);
-    assert!(!settled(&[other, good.clone()], false), "another was best before");
+    assert!(
+        !settled(&[other, good.clone()], false),
+        "another was best before"
+    );
     let weak = result(vec![ranked(cause(), 0.79, 0.001)]);
     assert!(!settled(&[good.clone(), weak], false), "F too low");
     let doubtful = result(vec![ranked(cause(), 1.0, 0.01)]);
@@ -81,7 +84,10 @@ fn predictors_of_the_same_runs_count_as_the_same() {
     let mut grouped = ranked(consequence(), 1.0, 0.001);
     grouped.same_runs.push(cause());
     let good = result(vec![ranked(cause(), 1.0, 0.001)]);
-    assert!(settled(&[result(vec![grouped.clone()], false), good.clone()]));
+    assert!(settled(&[
+        result(vec![grouped.clone()], false),
+        good.clone()
+    ]));
     assert!(settled(&[good, result(vec![grouped], false)]));
 }
 

@@ -63,6 +63,11 @@ fn every_page_loads_without_a_complaint_and_asks_for_nothing_elsewhere() {
     let data = tempfile::tempdir().unwrap();
     let server = started(data.path());
     feed(&server);
+    let campaign = server.campaign(1);
+    let seen = campaign.seen.expect("when it failed is noted");
+    let by_day: u64 = seen.days.iter().map(|(_, n)| n).sum();
+    assert_eq!(by_day, campaign.failures, "every failure, tracked or not");
+    assert!(seen.first > 0 && seen.first <= seen.last);
     let request = AssignmentRequest {
         agent: AgentId("<script>alert(1)</script>\u{202e}".into()),
         build: double::build(),

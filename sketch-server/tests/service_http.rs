@@ -138,13 +138,21 @@ fn a_campaign_walks_to_settled_and_names_the_race() {
     server.stop();
 }
 
+/// A campaign without the times of its failures, which no two servers share; how
+/// many there were stays, beside it.
+fn timeless(mut campaign: CampaignSummary) -> (CampaignSummary, u64) {
+    let seen = campaign.seen.take().unwrap_or_default();
+    let failures = seen.days.iter().map(|(_, n)| n).sum();
+    (campaign, failures)
+}
+
 #[test]
 fn a_restart_changes_nothing() {
     let through = tempfile::tempdir().unwrap();
     let server = with_first_failure(through.path(), Double::default());
     feed_to_the_end(&server, 0);
-    let expected = (server.campaign(1), server.sketch(1));
-    assert_eq!(expected.0.state, CampaignState::Settled);
+    let expected = (timeless(server.campaign(1)), server.sketch(1));
+    assert_eq!(expected.0.0.state, CampaignState::Settled);
     server.stop();
 
     let broken = tempfile::tempdir().unwrap();
@@ -155,7 +163,7 @@ fn a_restart_changes_nothing() {
         server.stop();
         server = Server::start(broken.path(), Double::default());
     }
-    assert_eq!((server.campaign(1), server.sketch(1)), expected);
+    assert_eq!((timeless(server.campaign(1)), server.sketch(1)), expected);
     server.stop();
 }
 

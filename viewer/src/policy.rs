@@ -16,7 +16,7 @@ pub const SCRIPT_PATH: &str = "/assets/page.js";
 
 macro_rules! look {
     () => {
-        "default-src 'none'; style-src 'sha256-kkuABdkkPJLz8mEScXoUP5Jmm4WhKiqAJuGBoFrY19Y='; \
+        "default-src 'none'; style-src 'sha256-HXiFhE6gSRa9UXCLENbPNGmVDBZfIUwbR1mllwQpv1Q='; \
          img-src data:; base-uri 'none'"
     };
 }

@@ -31,7 +31,8 @@ use super::population::{Population, Tally};
 use super::statistics::{f_half, fisher, wilson};
 use super::stop_rule::{SIGNIFICANT, is_good};
 use sketch_model::{
-    DependenceKind, Predictor, PredictorClass, RankedPredictor, Ranking, RunId, Score, Slice, StatementId,
+    DependenceKind, Predictor, PredictorClass, RankedPredictor, Ranking, RunId, Score, Slice,
+    StatementId,
 };
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet};

@@ -54,7 +54,7 @@ pub async fn events(
         over: false,
         _slot: slot,
     };
-    let news = stream::unfold(following, |following| next(following));
+    let news = stream::unfold(following, next);
     Ok(Sse::new(news).keep_alive(KeepAlive::default()))
 }
 

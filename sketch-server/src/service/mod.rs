@@ -34,7 +34,7 @@ mod worker;
 pub mod workshop;
 
 pub use assignment::UNTRACKED_SHARE;
-pub use campaign::{Campaign, OVERWHELMED, FIRST_SIGMA, Step, Verdict};
+pub use campaign::{Campaign, FIRST_SIGMA, OVERWHELMED, Step, Verdict};
 pub use code_map::{BinaryCode, StatementTable};
 pub use engine::EngineHandle;
 pub use serve::{ServerConfig, ServerError, serve, serve_with};

@@ -285,7 +285,7 @@ pub fn hostile(origin: &str) -> FailureSketch {
     }
     sketch.steps[7]
         .values
-        .push(value("body", &"A".repeat(1 << 20), false));
+        .push(value("body", &"A".repeat(10 << 20), false));
     for predictor in &mut sketch.predictors {
         predictor.sentence = markup.clone();
     }
