@@ -84,11 +84,9 @@ fn predictors_of_the_same_runs_count_as_the_same() {
     let mut grouped = ranked(consequence(), 1.0, 0.001);
     grouped.same_runs.push(cause());
     let good = result(vec![ranked(cause(), 1.0, 0.001)]);
-    assert!(settled(&[
-        result(vec![grouped.clone()], false),
-        good.clone()
-    ]));
-    assert!(settled(&[good, result(vec![grouped], false)]));
+    let before = [result(vec![grouped.clone()]), good.clone()];
+    assert!(settled(&before, false));
+    assert!(settled(&[good, result(vec![grouped])], false));
 }
 
 #[test]
