@@ -235,7 +235,8 @@ impl<'a, 'd> Linker<'a, 'd> {
         if let Some(address) = self.runtime.get(name) {
             return Ok(Target::Address(*address));
         }
-        match self.original.meaning(name) {
+        let hidden = symbol.elf_symbol().st_visibility() == STV_HIDDEN;
+        match self.original.meaning(name, hidden) {
             Some(Meaning::Address(address)) => Ok(Target::Address(address)),
             Some(Meaning::ThreadLocal(offset)) => Ok(Target::ThreadLocal(offset)),
             Some(Meaning::Imported(number)) => Ok(Target::Imported(number)),

@@ -10,7 +10,7 @@ use super::refusal::Refusal;
 use iced_x86::{Decoder, DecoderOptions, Mnemonic};
 use object::elf::{
     DF_1_PIE, DT_FLAGS_1, DT_RELA, DT_RELASZ, R_X86_64_GLOB_DAT, STT_FILE, STT_FUNC, STT_GNU_IFUNC,
-    STT_TLS,
+    STT_TLS, STV_HIDDEN,
 };
 use object::read::elf::ElfFile64;
 use object::{Object, ObjectKind, ObjectSection, ObjectSymbol};
@@ -52,6 +52,7 @@ pub struct Original<'d> {
     pub relocations: Vec<DynamicRelocation>,
     functions: HashMap<&'d str, Vec<Function<'d>>>,
     names_at: HashMap<u64, Vec<&'d str>>,
+    /// With each meaning, whether it is local or hidden.
     meanings: HashMap<&'d str, Vec<(Meaning, bool)>>,
     /// Words that the loader fills with the address of a symbol.
     slots: HashMap<&'d str, u64>,
@@ -114,9 +115,11 @@ impl<'d> Original<'d> {
             } else {
                 Meaning::Address(symbol.address())
             };
+            let hidden = symbol.elf_symbol().st_visibility() == STV_HIDDEN;
+            let private = symbol.is_local() || hidden;
             let meanings = self.meanings.entry(name).or_default();
-            if !meanings.contains(&(meaning, symbol.is_local())) {
-                meanings.push((meaning, symbol.is_local()));
+            if !meanings.contains(&(meaning, private)) {
+                meanings.push((meaning, private));
             }
             if kind == STT_FUNC || kind == STT_GNU_IFUNC {
                 self.names_at
@@ -244,23 +247,19 @@ impl<'d> Original<'d> {
         self.names_at.get(&address).map_or(&[], Vec::as_slice)
     }
 
-    /// What a name means, if it means one thing.
-    pub fn meaning(&self, name: &str) -> Option<Meaning> {
+    /// What a name means, if it means one thing. A `hidden` name is never
+    /// another module's visible one.
+    pub fn meaning(&self, name: &str, hidden: bool) -> Option<Meaning> {
         let all = self.meanings.get(name)?;
-        let mut visible = all.iter().filter(|(_, local)| !local);
-        match (visible.next(), all.as_slice()) {
-            // A definition goes before the import of a symbol that was copied.
-            (Some(_), _) => {
-                let defined = |m: &&(Meaning, bool)| !matches!(m.0, Meaning::Imported(_));
-                let visible = || all.iter().filter(|(_, local)| !local);
-                visible()
-                    .find(defined)
-                    .or_else(|| visible().next())
-                    .map(|m| m.0)
-            }
-            (None, [(one, _)]) => Some(*one),
-            _ => None,
+        let visible = || all.iter().filter(|(_, private)| !private && !hidden);
+        // A definition goes before the import of a symbol that was copied.
+        let defined = visible().find(|m| !matches!(m.0, Meaning::Imported(_)));
+        if let Some((meaning, _)) = defined.or_else(|| visible().next()) {
+            return Some(*meaning);
         }
+        let mut private = all.iter().filter(|(_, private)| *private);
+        let (one, _) = private.next()?;
+        private.next().is_none().then_some(*one)
     }
 
     pub fn slot(&self, name: &str) -> Option<u64> {
