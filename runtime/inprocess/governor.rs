@@ -73,7 +73,6 @@ pub fn spend(ticks: u64) {
         let now = sys::tsc();
         if looked_at != 0 && now > looked_at && now - looked_at > (*control).patience {
             turn_off(control, OFF_ALONE);
-            watch::turn_off();
         }
     }
 }
@@ -91,6 +90,9 @@ unsafe fn turn_off(control: *mut Control, reason: u32) {
             AtomicU32::from_ptr(&raw mut (*control).off_reason).store(reason, Ordering::Relaxed);
             AtomicU64::from_ptr(&raw mut (*control).off_since).store(sys::tsc(), Ordering::Release);
             AtomicU32::from_ptr(&raw mut (*control).brakes).fetch_add(1, Ordering::Relaxed);
+            // With the switch off no hook runs that could do it later, and the agent
+            // that would do it may be gone.
+            watch::turn_off();
         }
     }
 }

@@ -277,7 +277,7 @@ pub fn arm(slot: u32, address: u64, size: u32) {
     }
 }
 
-/// Turns all watchpoints off: the agent, who would, is gone.
+/// Turns all watchpoints off. The agent turns them on again.
 #[cold]
 #[inline(never)]
 pub fn turn_off() {
