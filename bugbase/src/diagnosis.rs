@@ -88,7 +88,6 @@ pub enum Ending {
     Settled(Diagnosis),
     /// The best that there was when a limit was hit or nothing went on any more.
     GivenUp(Option<Diagnosis>, String),
-    NotTried(String),
 }
 
 impl Ending {
@@ -96,7 +95,6 @@ impl Ending {
         match self {
             Ending::Settled(diagnosis) => Some(diagnosis),
             Ending::GivenUp(diagnosis, _) => diagnosis.as_ref(),
-            Ending::NotTried(_) => None,
         }
     }
 }

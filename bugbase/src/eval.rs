@@ -9,7 +9,7 @@
 //! repetition.
 
 use crate::bug::{self, Bug};
-use crate::diagnosis::{Ending, Limits, watch};
+use crate::diagnosis::{Limits, watch};
 use crate::figures::{Figures, figures};
 use crate::fleet::{Fleet, Fuel, prepare};
 use crate::folder::emptied;
@@ -86,10 +86,6 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 /// One bug from building it to its row. Only what is wrong with our own tools or
 /// folders is an error; everything else is a row.
 fn evaluate(tools: &Tools, bug: &Bug, arguments: &Arguments, stop: &AtomicBool) -> Result<Figures> {
-    if bug.failure.hang_after_ms.is_some() {
-        let ending = Ending::NotTried("the agent has no hang detection".into());
-        return figures(bug, &ending, Duration::ZERO);
-    }
     let folder = emptied(&arguments.folder.join(&bug.name))?;
     let begun = Instant::now();
     let prepared = prepare(tools, bug, &folder)?;

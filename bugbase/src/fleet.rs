@@ -119,6 +119,13 @@ impl Fleet {
                 agent_arguments.push("--fail-exit".into());
                 agent_arguments.push(code.to_string().into());
             }
+            if let Some(patience) = bug.failure.hang_after_ms {
+                // Every thread waits for another: that shows long before the
+                // patience of whoever only sees that nothing happens.
+                let seconds = patience as f64 / 8000.0;
+                let hang = ["--hang-after", &seconds.to_string(), "--end-hung"];
+                agent_arguments.extend(hang.map(OsString::from));
+            }
             let log = folder.join(format!("{name}.log"));
             if bug.workload.varies() {
                 let member = Member {

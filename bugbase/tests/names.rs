@@ -47,9 +47,19 @@ fn code(text: &str) -> impl Iterator<Item = &str> {
         .filter(|line| !line.trim_start().starts_with("//"))
 }
 
+/// Whether the name stands by itself: `server.c` is not part of `server.clone()`.
+fn has_word(line: &str, name: &str) -> bool {
+    line.match_indices(name).any(|(at, _)| {
+        let before = line[..at].chars().next_back();
+        let after = line[at + name.len()..].chars().next();
+        let is_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+        !is_word(before) && !is_word(after)
+    })
+}
+
 fn mentions(text: &str, names: &[String]) -> Vec<String> {
     code(text)
-        .filter(|line| names.iter().any(|name| line.contains(name.as_str())))
+        .filter(|line| names.iter().any(|name| has_word(line, name)))
         .map(str::to_owned)
         .collect()
 }
@@ -86,4 +96,7 @@ fn the_search_finds_what_it_is_for() {
     let names = ["pbzip2".to_owned()];
     let text = "//! pbzip2\nif program == \"pbzip2\" {\n    // pbzip2\n}\n#[cfg(test)]\npbzip2\n";
     assert_eq!(mentions(text, &names), ["if program == \"pbzip2\" {"]);
+    let source = ["server.c".to_owned()];
+    assert_eq!(mentions("let s = server.clone();", &source), [""; 0]);
+    assert_eq!(mentions("\"server.c\"", &source), ["\"server.c\""]);
 }

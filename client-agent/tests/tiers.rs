@@ -25,6 +25,7 @@ fn run_refused(
         .args([AGENT, "run", "--cache"])
         .arg(workshop.path("cache"))
         .args(["--server", &server.url, "--key", &server.key()])
+        .args(["--canary", "1"])
         .args(options)
         .arg("--")
         .arg(&pair.0)

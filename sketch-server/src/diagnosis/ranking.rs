@@ -14,10 +14,11 @@
 //! best predictor change from look to look. Last its own order, to be
 //! deterministic.
 //!
-//! A symptom is a branch or value of the failing statement itself, or of the
-//! condition that guards it. That a failed assertion found its condition false
-//! separates the runs perfectly and explains nothing; any good predictor further
-//! back says more.
+//! A symptom is, where the program ended itself, a branch or value of the failing
+//! statement or of the condition that guards it. That a failed assertion found
+//! its condition false separates the runs perfectly and explains nothing; any good
+//! predictor further back says more. A fault has no symptoms in this sense: that
+//! the pointer was null is the first half of the answer.
 //!
 //! Predictors of a class that held in exactly the same runs cannot be told
 //! apart by any statistic; they stand as one, under the best of them.
@@ -41,8 +42,9 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Debug, Default)]
 pub struct Nearness {
     failing: Option<StatementId>,
-    /// The conditions right before the failing statement.
-    guards: BTreeSet<StatementId>,
+    /// Where the program ended itself: the failing statement, and the conditions
+    /// right before it.
+    ending: BTreeSet<StatementId>,
     distances: BTreeMap<StatementId, u32>,
 }
 
@@ -50,30 +52,40 @@ impl Nearness {
     pub fn new(failing: StatementId, distances: BTreeMap<StatementId, u32>) -> Self {
         Nearness {
             failing: Some(failing),
-            guards: BTreeSet::new(),
+            ending: BTreeSet::new(),
             distances,
         }
     }
 
     pub fn of_slice(slice: &Slice) -> Self {
         let entries = slice.entries.iter();
-        let failing = slice.failing().map(|e| e.statement.id);
-        let guards = entries.clone().filter(|entry| {
-            entry.why.as_ref().is_some_and(|why| {
-                why.kind == DependenceKind::Control && Some(why.parent) == failing
-            })
-        });
         Nearness {
-            failing,
-            guards: guards.map(|entry| entry.statement.id).collect(),
+            failing: slice.failing().map(|e| e.statement.id),
+            ending: BTreeSet::new(),
             distances: entries.map(|e| (e.statement.id, e.distance)).collect(),
         }
     }
 
+    /// The same, of a program that ended itself: an abort, a failed assertion.
+    pub fn of_ending(slice: &Slice) -> Self {
+        let mut nearness = Nearness::of_slice(slice);
+        let guards = slice.entries.iter().filter(|entry| {
+            entry.why.as_ref().is_some_and(|why| {
+                why.kind == DependenceKind::Control && Some(why.parent) == nearness.failing
+            })
+        });
+        let guards = guards.map(|entry| entry.statement.id);
+        nearness.ending = guards.chain(nearness.failing).collect();
+        nearness
+    }
+
     /// Whether a predictor tells that the run failed, and not why.
     fn is_symptom(&self, predictor: &Predictor) -> bool {
-        let at_the_end = |s: &StatementId| Some(*s) == self.failing || self.guards.contains(s);
-        predictor.class() != PredictorClass::Order && predictor.statements().iter().all(at_the_end)
+        predictor.class() != PredictorClass::Order
+            && predictor
+                .statements()
+                .iter()
+                .all(|s| self.ending.contains(s))
     }
 
     /// Smaller is nearer: first whether the failing statement is missing.

@@ -6,7 +6,7 @@
 
 use super::campaign::{Campaign, Verdict};
 use super::storage::{BuildCounts, IterationRecord};
-use super::symbolize::LocatedFailure;
+use super::symbolize::{LocatedFailure, is_abort};
 use super::workshop::BuildCode;
 use crate::diagnosis::stop_rule::{FAR_ENOUGH, best_overall};
 use crate::diagnosis::{
@@ -152,7 +152,10 @@ impl Tracking {
         version: u32,
         counts: BuildCounts,
     ) -> Look {
-        let nearness = Nearness::of_slice(&self.slice);
+        let nearness = match is_abort(&failure.kind) {
+            true => Nearness::of_ending(&self.slice),
+            false => Nearness::of_slice(&self.slice),
+        };
         let populations: Vec<&Population> = self.strata.values().map(|s| &s.population).collect();
         let ranking = diagnosis::rank_apart(&populations, campaign.looks + 1, &nearness);
         let enough = self.enough(campaign);
