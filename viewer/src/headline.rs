@@ -64,6 +64,7 @@ fn in_words(kind: &str) -> String {
         "SIGILL" => "came to an instruction that does not exist (SIGILL)".to_owned(),
         "SIGTRAP" => "came to a trap in the code (SIGTRAP)".to_owned(),
         kind if kind.starts_with("exit code") => format!("made the program end with {kind}"),
+        "hang" => "waits for ever".to_owned(),
         kind => format!("failed with {kind}"),
     }
 }

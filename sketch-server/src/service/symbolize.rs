@@ -56,12 +56,14 @@ impl LocatedFailure {
         format!("{} in {}", self.kind, described(&self.failing))
     }
 
-    /// The stack, innermost first, as "function (file:line)".
+    /// The stack, innermost first, as "function (file:line)", and where the
+    /// other threads wait, if the program hangs.
     pub fn stack(&self) -> Vec<String> {
-        std::iter::once(&self.failing)
-            .chain(&self.callers)
-            .map(described)
-            .collect()
+        let frames = std::iter::once(&self.failing).chain(&self.callers);
+        let others = self.others.iter().filter_map(|stack| stack.first());
+        let others =
+            others.map(|at| format!("meanwhile another thread waits in {}", described(at)));
+        frames.map(described).chain(others).collect()
     }
 }
 
