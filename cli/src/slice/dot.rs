@@ -94,7 +94,7 @@ mod tests {
                 text: (*text).into(),
             },
             distance: id,
-            why: (id > 0).then(|| Why {
+            why: (id > 0).then_some(Why {
                 kind: DependenceKind::Data,
                 parent: StatementId(id / 2),
             }),
