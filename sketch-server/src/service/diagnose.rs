@@ -14,8 +14,8 @@ use crate::diagnosis::{
     SketchInputs, Wanted,
 };
 use sketch_model::{
-    BestPredictor, FailureSketch, LocationName, Predictor, PredictorClass, Provenance, Ranking,
-    RunRecord, Slice, Statement, StatementId, Tier, TrackingPlan,
+    BestPredictor, FailureSketch, LocationName, Predictor, PredictorClass, Privacy, Provenance,
+    Ranking, RunRecord, Slice, Statement, StatementId, Tier, TrackingPlan,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -40,6 +40,8 @@ struct Governed {
     paused: u64,
     /// The sum of the runs' coverages.
     coverage: f64,
+    /// What the runs' machines let out of them.
+    privacy: BTreeSet<Privacy>,
 }
 
 /// The runs of one plan.
@@ -120,6 +122,7 @@ impl Tracking {
         self.governed.runs += 1;
         self.governed.paused += u64::from(!record.tracking.pauses.is_empty());
         self.governed.coverage += record.tracking.coverage();
+        self.governed.privacy.insert(record.privacy);
         if record.failed() {
             if self.drawable.len() == DRAWABLE_KEPT {
                 self.drawable.remove(0);
@@ -200,6 +203,10 @@ impl Tracking {
         let governed = &self.governed;
         provenance.coverage = (governed.runs > 0).then(|| governed.coverage / governed.runs as f64);
         provenance.paused_runs = governed.paused;
+        if governed.privacy.iter().any(|level| *level != Privacy::Full) {
+            let levels = governed.privacy.iter().map(ToString::to_string);
+            provenance.privacy = levels.collect::<Vec<_>>().join(" or ");
+        }
         if let Some(drawn) = drawn {
             provenance.tier = drawn.tier;
             provenance.drawn_run = Some(drawn.run.trace.run.clone());
