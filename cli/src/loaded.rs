@@ -14,22 +14,7 @@ pub struct Loaded {
 impl Loaded {
     /// The one build whose id begins so.
     pub fn find(store: &BuildStore, beginning: &str) -> Result<Loaded> {
-        let ids: Vec<BuildId> = store
-            .list()?
-            .into_iter()
-            .map(|manifest| manifest.build_id)
-            .filter(|id| id.0.starts_with(beginning))
-            .collect();
-        let build = match ids.as_slice() {
-            [id] => store.load(id)?,
-            [] => {
-                bail!("no registered build begins with {beginning}; `failsketch builds` lists them")
-            }
-            _ => bail!(
-                "{} registered builds begin with {beginning}; write more of it",
-                ids.len()
-            ),
-        };
+        let build = find_build(store, beginning)?;
         let program = crate::graph::program(&build)?;
         Ok(Loaded { build, program })
     }
@@ -52,5 +37,23 @@ impl Loaded {
 
     pub fn source_line(&self, location: &SourceLocation) -> Option<String> {
         self.build.source_line(&location.file, location.line)
+    }
+}
+
+/// The one registered build whose id begins so.
+pub fn find_build(store: &BuildStore, beginning: &str) -> Result<RegisteredBuild> {
+    let ids: Vec<BuildId> = store
+        .list()?
+        .into_iter()
+        .map(|manifest| manifest.build_id)
+        .filter(|id| id.0.starts_with(beginning))
+        .collect();
+    match ids.as_slice() {
+        [id] => Ok(store.load(id)?),
+        [] => bail!("no registered build begins with {beginning}; `failsketch builds` lists them"),
+        _ => bail!(
+            "{} registered builds begin with {beginning}; write more of it",
+            ids.len()
+        ),
     }
 }

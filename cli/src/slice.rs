@@ -9,14 +9,15 @@ mod dot;
 mod text;
 
 use anyhow::{Context, Result, bail};
-use build_store::{BuildStore, RegisteredBuild};
+use build_store::RegisteredBuild;
 use clap::ValueEnum;
-use sketch_model::{BuildId, Slice, SourceLocation};
+use sketch_model::{Slice, SourceLocation};
 use slicer::{Alias, Criterion, Loader, ModuleInput, Program, slice_from};
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
 use std::path::PathBuf;
 
+use crate::loaded::find_build;
 use crate::timings::Timings;
 
 /// σ of the plan that `--timings` makes if none is given.
@@ -70,7 +71,7 @@ enum Format {
 pub fn run(arguments: &Arguments) -> Result<()> {
     let mut timings = Timings::start();
     let store = crate::open_store(arguments.store.as_ref())?;
-    let build = find(&store, &arguments.build)?;
+    let build = find_build(&store, &arguments.build)?;
     let program = if arguments.from_bitcode {
         from_bitcode(&build, &mut timings)?
     } else {
@@ -152,23 +153,6 @@ impl Sources<'_> {
         });
         let index = usize::try_from(line).ok()?.checked_sub(1)?;
         lines.get(index).cloned()
-    }
-}
-
-fn find(store: &BuildStore, beginning: &str) -> Result<RegisteredBuild> {
-    let ids: Vec<BuildId> = store
-        .list()?
-        .into_iter()
-        .map(|manifest| manifest.build_id)
-        .filter(|id| id.0.starts_with(beginning))
-        .collect();
-    match ids.as_slice() {
-        [id] => Ok(store.load(id)?),
-        [] => bail!("no registered build begins with {beginning}; `failsketch builds` lists them"),
-        _ => bail!(
-            "{} registered builds begin with {beginning}; write more of it",
-            ids.len()
-        ),
     }
 }
 
