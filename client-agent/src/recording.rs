@@ -90,7 +90,12 @@ impl Recording<'_> {
         let maps = at_crash
             .filter(|maps| !maps.is_empty())
             .unwrap_or(&remains.maps);
-        let mappings = record::mappings(&recorder.modules.modules(maps, &main));
+        // Only hits are attributed by them, and reading the files behind them takes
+        // longer than many a command.
+        let mappings = match self.tracked {
+            Some(_) => record::mappings(&recorder.modules.modules(maps, &main)),
+            None => Vec::new(),
+        };
         let tracking = take(&mut collected.report.tracking);
         gaps.extend(record::pauses(&tracking));
         let watch = record::watch_record(

@@ -23,6 +23,7 @@ use crate::{
 use runtime::layout::WATCH_SLOTS;
 use sketch_model::{AgentId, RunRecord, Tier};
 use std::{
+    cell::LazyCell,
     ffi::CString,
     os::{
         fd::{AsRawFd, RawFd},
@@ -60,7 +61,8 @@ pub struct Recorder {
     pub check: Option<String>,
     /// The share of processor time that tracking may cost; `None` for any.
     pub max_overhead: Option<f64>,
-    pub costs: Costs,
+    /// Measured when a tracked build first runs.
+    pub costs: LazyCell<Costs>,
     pub modules: ModuleCache,
 }
 
@@ -266,7 +268,8 @@ impl Supervisor<'_> {
         };
         let started = RegionFile::create(&settings).and_then(|region| {
             let share = recorder.max_overhead.filter(|_| tracked.is_some());
-            let steward = Steward::new(region.live()?, share, recorder.costs);
+            let costs = share.map_or(Costs::NONE, |_| *recorder.costs);
+            let steward = Steward::new(region.live()?, share, costs);
             let collector = Collector::start(own_socket, steward)
                 .map_err(|e| AgentError::call("starting a thread", e))?;
             Ok((region, collector))

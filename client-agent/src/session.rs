@@ -3,7 +3,6 @@
 use crate::{
     canary::{self, Canary},
     cli::RunArguments,
-    clock,
     error::AgentError,
     governor::steward::Costs,
     modules::ModuleCache,
@@ -19,7 +18,7 @@ use crate::{
     upstream::Upstream,
 };
 use sketch_model::{AssignmentRequest, FailureKind, RunRecord, Tier, VariantRef};
-use std::{fs::File, io::Write, path::PathBuf, thread, time::Duration};
+use std::{cell::LazyCell, fs::File, io::Write, path::PathBuf, thread, time::Duration};
 
 /// A simulated fleet member gives up after this many unanswered questions.
 const MOST_SILENCES: u32 = 30;
@@ -92,6 +91,10 @@ impl<'a> Session<'a> {
                 .ok()
         });
         let tier = probe::tier();
+        let measure: fn() -> Costs = match tier {
+            Tier::Inline => || Costs::measure(false),
+            Tier::Watchpoints | Tier::IntelPt => || Costs::measure(true),
+        };
         Some(Session {
             known,
             recorder: Recorder {
@@ -102,13 +105,7 @@ impl<'a> Session<'a> {
                 hang: settings.policy.hang(),
                 check: settings.policy.check.clone(),
                 max_overhead: settings.policy.overhead_share(),
-                costs: Costs {
-                    ticks_per_ns: clock::ticks_per_ns(),
-                    hit_ns: match tier {
-                        Tier::Inline => 0,
-                        Tier::Watchpoints | Tier::IntelPt => probe::hit_cost_ns(),
-                    },
-                },
+                costs: LazyCell::new(measure),
                 modules: ModuleCache::default(),
             },
             settings,

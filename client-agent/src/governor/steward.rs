@@ -8,6 +8,7 @@
 use super::policy::{Action, Governor, Reading, Terms, Turn};
 use crate::{
     clock,
+    perf::probe,
     process::sys,
     shared_memory::{EndedThreads, LiveRegion},
 };
@@ -29,6 +30,22 @@ const OFTEN: u32 = 3;
 pub struct Costs {
     pub ticks_per_ns: f64,
     pub hit_ns: u64,
+}
+
+impl Costs {
+    /// For runs that nobody governs.
+    pub const NONE: Costs = Costs {
+        ticks_per_ns: 1.0,
+        hit_ns: 0,
+    };
+
+    /// Takes a millisecond or two.
+    pub fn measure(watchpoints: bool) -> Costs {
+        Costs {
+            ticks_per_ns: clock::ticks_per_ns(),
+            hit_ns: if watchpoints { probe::hit_cost_ns() } else { 0 },
+        }
+    }
 }
 
 /// What came of it.

@@ -5,10 +5,12 @@ use crate::{
     error::AgentError,
     process::sys::{self, MemoryUse},
 };
-use runtime::layout::{Header, MAGIC, REGION_SIZE, Region, VERSION};
+use runtime::layout::{
+    Header, MAGIC, REGION_SIZE, Region, SLOT_FREE, THREAD_SLOTS, ThreadSlot, VERSION,
+};
 use std::{
     fs::File,
-    mem::offset_of,
+    mem::{offset_of, size_of},
     os::{
         fd::{AsFd, AsRawFd, BorrowedFd, RawFd},
         unix::fs::FileExt,
@@ -95,12 +97,30 @@ impl RegionFile {
         LiveRegion::map(self.file.as_fd()).map_err(|e| AgentError::call("mmap", e))
     }
 
-    /// The region's bytes as they are now.
+    /// The region's bytes as they are now. Slots that no thread holds are left
+    /// zero: most runs have few threads, and the slots are most of the region.
     pub fn bytes(&self) -> Result<Vec<u8>, AgentError> {
         let mut bytes = vec![0; REGION_SIZE];
-        self.file
-            .read_exact_at(&mut bytes, 0)
-            .map_err(|e| AgentError::call("pread", e))?;
+        let mut copy = |from: usize, length: usize| {
+            self.file
+                .read_exact_at(&mut bytes[from..from + length], from as u64)
+                .map_err(|e| AgentError::call("pread", e))?;
+            Ok(u32::from_le_bytes([
+                bytes[from],
+                bytes[from + 1],
+                bytes[from + 2],
+                bytes[from + 3],
+            ]))
+        };
+        let slots = offset_of!(Region, threads);
+        copy(0, slots)?;
+        for number in 0..THREAD_SLOTS {
+            let slot = slots + number * size_of::<ThreadSlot>();
+            let state = copy(slot + offset_of!(ThreadSlot, state), size_of::<u32>())?;
+            if state != SLOT_FREE {
+                copy(slot, size_of::<ThreadSlot>())?;
+            }
+        }
         Ok(bytes)
     }
 }
