@@ -11,6 +11,7 @@ use crate::{
     preload, privacy,
     process::{environment, supervise::Ended, sys},
     program::{KnownProgram, ProgramKind},
+    pt,
     run::{Recorder, Supervisor},
     say::say,
     settings::Settings,
@@ -91,12 +92,14 @@ impl<'a> Session<'a> {
                 })
                 .ok()
         });
-        let tier = probe::tier();
+        let pt = pt::probe(&pt::Machine::default(), &pt::Linux).ok();
+        let tier = probe::tier(pt.is_some());
         Some(Session {
             known,
             recorder: Recorder {
                 agent: settings.agent.clone(),
                 tier,
+                pt,
                 preload,
                 failing_exits: settings.policy.fail_exits.clone(),
                 hang: settings.policy.hang(),
