@@ -16,7 +16,7 @@ use crate::{
         sys,
     },
     program::{KnownProgram, Program},
-    pt::{PtRefusal, PtUnit, TraceRequest, Tracing},
+    pt::{PtRefusal, PtSource, TraceRequest, Tracing},
     recording::{Moment, Recording},
     shared_memory::{RegionFile, RegionSettings},
     tracked::TrackedBuild,
@@ -53,7 +53,7 @@ pub struct Recorder {
     pub agent: AgentId,
     pub tier: Tier,
     /// The trace unit, where the machine has one that can be used.
-    pub pt: Option<PtUnit>,
+    pub pt: Option<PtSource>,
     /// The runtime to preload into untouched programs, or why there is none.
     pub preload: Result<PathBuf, String>,
     pub failing_exits: Vec<i32>,
@@ -70,8 +70,8 @@ pub struct Recorder {
 impl Recorder {
     /// How to trace a run of this file, which may be one in memory.
     fn trace(&self, main: &MainModule, file: Option<BorrowedFd<'_>>) -> Option<TraceRequest<'_>> {
-        let unit = self.pt.as_ref()?;
-        Some(TraceRequest::of_own_code(unit, main, file))
+        let source = self.pt.as_ref()?;
+        Some(TraceRequest::of_own_code(source, main, file))
     }
 }
 

@@ -11,7 +11,7 @@ use crate::{
     preload, privacy,
     process::{environment, supervise::Ended, sys},
     program::{KnownProgram, ProgramKind},
-    pt,
+    pt::PtSource,
     run::{Recorder, Supervisor},
     say::say,
     settings::Settings,
@@ -92,7 +92,7 @@ impl<'a> Session<'a> {
                 })
                 .ok()
         });
-        let pt = pt::probe(&pt::Machine::default(), &pt::Linux).ok();
+        let pt = PtSource::of_this_machine().ok();
         let tier = probe::tier(pt.is_some());
         Some(Session {
             known,

@@ -7,7 +7,7 @@ use crate::{
     config::Config,
     perf::probe::{self, WatchpointProbe},
     process::sys::{self, MemoryUse},
-    pt::{self, PtRefusal},
+    pt::{PtRefusal, PtSource},
 };
 use serde::Serialize;
 use std::{fmt, fs, os::fd::AsFd};
@@ -192,7 +192,7 @@ fn perf_level() -> Finding {
 }
 
 fn intel_pt() -> Finding {
-    let (health, detail) = match pt::probe(&pt::Machine::default(), &pt::Linux) {
+    let (health, detail) = match PtSource::of_this_machine() {
         Ok(_) => (
             Health::Ok,
             "an event and its buffers were opened; records carry the last moments of runs".into(),

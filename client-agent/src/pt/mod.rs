@@ -18,12 +18,13 @@ mod fake;
 mod kernel;
 mod recorder;
 mod request;
+#[cfg(test)]
+mod run_tests;
 mod sideband;
 mod snapshot;
 mod store;
 mod windows;
 
-pub use capability::{Machine, PtRefusal, PtUnit};
-pub use kernel::Linux;
-pub use recorder::{Tracing, probe};
-pub use request::TraceRequest;
+pub use capability::PtRefusal;
+pub use recorder::Tracing;
+pub use request::{PtSource, TraceRequest};
