@@ -5,11 +5,11 @@ mod common;
 use common::{
     AGENT, FakeServer, Workshop,
     daemon::{Daemon, eventually, segments, silent_server},
-    read_record,
 };
 use sketch_model::{RunId, RunRecord};
 use std::{
     collections::BTreeSet,
+    fs,
     path::Path,
     process::Command,
     sync::atomic::{AtomicBool, Ordering},
@@ -19,26 +19,36 @@ use std::{
 
 const KILLS: u32 = 20;
 const CLIENTS: usize = 3;
-const MOST_RUNS: usize = 400;
+const MOST_RUNS: usize = 4000;
 
-/// One run by the daemon's configuration; its record's id. Whether daemon or
+/// Some runs by the daemon's configuration; their records' ids. Whether daemon or
 /// server or spool took it, no run may say that it is lost, or end otherwise.
-fn one_run(workshop: &Workshop, program: &Path, name: &str) -> RunId {
+fn runs(workshop: &Workshop, program: &Path, name: &str) -> Vec<RunId> {
     let file = workshop.path(name);
     let output = Command::new(AGENT)
         .args(["run", "--config"])
         .arg(workshop.path("agent.toml"))
         .arg("--store-record")
         .arg(&file)
-        .arg("--")
+        .args(["--repeat", "10", "--"])
         .arg(program)
-        .args(["exit", "7"])
+        .arg("none")
         .output()
         .expect("runs");
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(output.status.code(), Some(7), "{said}");
+    assert_eq!(output.status.code(), Some(0), "{said}");
     assert!(!said.contains("lost"), "{said}");
-    read_record(&file).id
+    let lines = fs::read_to_string(&file).expect("records");
+    let ids: Vec<RunId> = lines
+        .lines()
+        .map(|line| {
+            serde_json::from_str::<RunRecord>(line)
+                .expect("a record")
+                .id
+        })
+        .collect();
+    assert_eq!(ids.len(), 10);
+    ids
 }
 
 /// Moments between nothing and a tenth of a second, the same in every run.
@@ -71,7 +81,7 @@ fn what_was_handed_over_reaches_the_server_however_often_the_daemon_is_killed() 
                     let mut ids = Vec::new();
                     while !done.load(Ordering::Relaxed) && ids.len() < MOST_RUNS {
                         let name = format!("record-{client}.json");
-                        ids.push(one_run(workshop, program, &name));
+                        ids.extend(runs(workshop, program, &name));
                     }
                     ids
                 })
@@ -94,9 +104,9 @@ fn what_was_handed_over_reaches_the_server_however_often_the_daemon_is_killed() 
     });
     drop(daemon);
     let _daemon = Daemon::start(&workshop, &server.url, "", "");
-    // One more run hands over what waits with its user.
-    kept.insert(one_run(&workshop, &program, "last.json"));
-    assert!(kept.len() > CLIENTS, "{}", kept.len());
+    // These hand over what waits with its user.
+    kept.extend(runs(&workshop, &program, "last.json"));
+    assert!(kept.len() > 10, "{}", kept.len());
     let cache = workshop.path("daemon-cache");
     let missing = || -> BTreeSet<RunId> {
         let arrived: BTreeSet<RunId> = server
