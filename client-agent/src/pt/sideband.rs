@@ -13,6 +13,8 @@ use std::fmt::Write;
 const HAS_TID: u64 = 1 << 1;
 const HAS_TIME: u64 = 1 << 2;
 const HAS_CPU: u64 = 1 << 7;
+/// The event's number, last: perf asks for it, the agent does not need it.
+const HAS_IDENTIFIER: u64 = 1 << 16;
 /// What each record says of itself.
 pub const SAMPLE_TYPE: u64 = HAS_TID | HAS_TIME | HAS_CPU;
 
@@ -115,7 +117,7 @@ fn record(kind: u32, misc: u16, body: &[u8], sample_type: u64) -> Option<Option<
     if !known.contains(&kind) {
         return Some(None);
     }
-    let tail = 8 * (sample_type & SAMPLE_TYPE).count_ones() as usize;
+    let tail = 8 * (sample_type & (SAMPLE_TYPE | HAS_IDENTIFIER)).count_ones() as usize;
     let (own, tail) = body.split_at_checked(body.len().checked_sub(tail)?)?;
     let mut event = identified(tail, sample_type)?;
     let mut own = Fields(own);

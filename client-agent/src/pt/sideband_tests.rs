@@ -1,7 +1,9 @@
 //! Records made by hand, and records that a real kernel wrote.
 
 use super::*;
+use flate2::read::GzDecoder;
 use proptest::prelude::*;
+use std::io::Read;
 
 /// The identification that [`SAMPLE_TYPE`] asks for: 7/8, time 99, processor 3.
 const TAIL: [u64; 3] = [7 | 8 << 32, 99, 3];
@@ -150,6 +152,70 @@ fn switches_of_a_real_processor() {
     assert_eq!(second.kind, SidebandKind::SwitchIn);
     let times: Vec<_> = contents.events.iter().map(|it| it.time_ns).collect();
     assert!(times.is_sorted());
+}
+
+/// The records of a `perf.data` that perf made with a real trace unit, one after
+/// the other as in a ring; perf's own kinds of record are not the kernel's.
+fn real_records() -> Vec<u8> {
+    let packed = include_bytes!("../../../pt-decoder/tests/data/perf.data.intel_pt-4.14.gz");
+    let mut file = Vec::new();
+    GzDecoder::new(&packed[..]).read_to_end(&mut file).unwrap();
+    let word = |at: usize| u64::from_le_bytes(file[at..at + 8].try_into().unwrap()) as usize;
+    let (mut at, mut records) = (word(40), Vec::new());
+    let end = at + word(48);
+    while at < end {
+        let kind = word(at) as u32;
+        let size = word(at) >> 48;
+        if kind < 64 {
+            records.extend(&file[at..at + size]);
+        }
+        // Trace bytes follow the record that announces them.
+        at += size + if kind == 71 { word(at + 8) } else { 0 };
+    }
+    records
+}
+
+#[test]
+fn records_beside_a_real_trace() {
+    let contents = parse(&real_records(), SAMPLE_TYPE | HAS_IDENTIFIER);
+    assert_eq!(contents.unreadable, 0);
+    let events = &contents.events;
+    let count = |wanted: fn(&SidebandKind) -> bool| {
+        events.iter().filter(|event| wanted(&event.kind)).count()
+    };
+    // Counted by another program that looks at headers only.
+    assert_eq!(count(|it| matches!(it, SidebandKind::Comm { .. })), 3);
+    assert_eq!(count(|it| *it == SidebandKind::Exit), 1);
+    let switch = |it: &SidebandKind| matches!(it, SidebandKind::SwitchIn | SidebandKind::SwitchOut);
+    assert_eq!(count(switch), 152);
+    // By hexdump of the first and the last of each.
+    let started = events
+        .iter()
+        .filter(|it| it.kind == SidebandKind::ItraceStart);
+    let started: Vec<_> = started
+        .map(|it| (it.pid, it.tid, it.time_ns, it.cpu))
+        .collect();
+    let first = (0xc66, 0xc66, Some(0x95_4df3_70f5), Some(0));
+    let second = (0xc66, 0xc66, Some(0x95_4de2_eb63), Some(3));
+    assert!(started.contains(&first) && started.contains(&second));
+    assert_eq!(started.len(), 2);
+    let handed_over = SidebandKind::Aux {
+        offset: 0,
+        size: 0x2fd0,
+        truncated: false,
+        overwritten: false,
+        partial: false,
+    };
+    assert_eq!(count(|it| matches!(it, SidebandKind::Aux { .. })), 10);
+    assert!(events.iter().any(|it| it.kind == handed_over));
+    let paths: Vec<_> = events
+        .iter()
+        .filter_map(|event| match &event.kind {
+            SidebandKind::Mapped(mapped) => Some(mapped.path.as_str()),
+            _ => None,
+        })
+        .collect();
+    assert!(paths.contains(&"/usr/bin/coreutils"), "{paths:?}");
 }
 
 proptest! {
