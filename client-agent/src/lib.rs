@@ -5,7 +5,7 @@
 //! collects what the process left, and sends it to the server. Whatever goes
 //! wrong on the way, the command runs and ends as it would without us.
 //!
-//! Never links LLVM. Deliberately absent so far: Intel PT.
+//! Never links LLVM, nor a decoder of Intel PT: traces are sent as they are.
 
 mod canary;
 mod check;
@@ -29,6 +29,7 @@ mod preload;
 mod privacy;
 mod process;
 mod program;
+mod pt;
 mod record;
 mod recording;
 mod repeat;

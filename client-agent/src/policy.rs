@@ -20,6 +20,8 @@ pub struct Policy {
     pub privacy: Privacy,
     /// How much CPU time tracking may cost, in percent; 0 sets no limit.
     pub max_overhead: f64,
+    /// Record Intel PT where the machine has it.
+    pub intel_pt: bool,
     /// Exit codes that count as failures.
     pub fail_exits: Vec<i32>,
     /// Seconds without progress that count as a hang; absent means never.
@@ -40,6 +42,7 @@ impl Default for Policy {
             report_successes: 1.0,
             privacy: Privacy::Full,
             max_overhead: 1.0,
+            intel_pt: false,
             fail_exits: Vec::new(),
             hang_after: None,
             hang_when_idle: false,

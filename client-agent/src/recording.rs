@@ -7,12 +7,13 @@ use crate::{
     perf::collector::Collected,
     process::{supervise::Ended, sys},
     program::KnownProgram,
+    pt::Tracing,
     record,
     run::{Preparation, Recorder, Running},
     shared_memory::{EndedThreads, Remains},
     tracked::TrackedBuild,
 };
-use sketch_model::{FailureKind, Outcome, Privacy, RunRecord, Schema};
+use sketch_model::{FailureKind, Outcome, Privacy, PtRecord, RunRecord, Schema};
 use std::mem::take;
 
 /// When the record is made.
@@ -52,11 +53,29 @@ pub struct Recording<'a> {
 }
 
 impl Recording<'_> {
+    /// The run's Intel PT so far; it ends here.
+    fn take_trace(&mut self, gaps: &mut Vec<String>) -> Option<PtRecord> {
+        let trace = self.running.trace.take()?;
+        let traced = trace.map_err(|refusal| refusal.to_string());
+        match traced.and_then(Tracing::finish) {
+            Ok(traced) => {
+                gaps.extend(traced.gaps);
+                Some(traced.record)
+            }
+            Err(reason) => {
+                gaps.push(reason);
+                None
+            }
+        }
+    }
+
     /// The record of this moment; a run has one.
     pub fn record(&mut self, recorder: &mut Recorder, moment: &Moment<'_>) -> RunRecord {
         let end = clock::read();
         let elapsed = self.running.started.elapsed();
         let mut gaps = take(&mut self.gaps);
+        // Before anything else is executed that would be traced as well.
+        let pt = self.take_trace(&mut gaps);
         let mut collected = Collected::default();
         let mut remains = Remains::read(&[], EndedThreads::default());
         if let Some(preparation) = &mut self.preparation {
@@ -127,7 +146,7 @@ impl Recording<'_> {
             mappings,
             gaps,
             privacy: Privacy::Full,
-            pt: None,
+            pt,
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::{
     error::AgentError,
     governor::steward::{Costs, Steward},
     hang::HangPolicy,
-    modules::ModuleCache,
+    modules::{MainModule, ModuleCache},
     perf::collector::Collector,
     process::{
         environment,
@@ -16,6 +16,7 @@ use crate::{
         sys,
     },
     program::{KnownProgram, Program},
+    pt::{PtRefusal, PtSource, TraceRequest, Tracing},
     recording::{Moment, Recording},
     shared_memory::{RegionFile, RegionSettings},
     tracked::TrackedBuild,
@@ -26,7 +27,7 @@ use std::{
     cell::LazyCell,
     ffi::CString,
     os::{
-        fd::{AsRawFd, RawFd},
+        fd::{AsRawFd, BorrowedFd, RawFd},
         unix::net::UnixStream,
     },
     path::PathBuf,
@@ -52,6 +53,8 @@ pub struct Supervisor<'a> {
 pub struct Recorder {
     pub agent: AgentId,
     pub tier: Tier,
+    /// The trace unit, where the machine has one that can be used.
+    pub pt: Option<PtSource>,
     /// The runtime to preload into untouched programs, or why there is none.
     pub preload: Result<PathBuf, String>,
     pub failing_exits: Vec<i32>,
@@ -64,6 +67,14 @@ pub struct Recorder {
     /// Measured when a tracked build first runs.
     pub costs: LazyCell<Costs>,
     pub modules: ModuleCache,
+}
+
+impl Recorder {
+    /// How to trace a run of this file, which may be one in memory.
+    fn trace(&self, main: &MainModule, file: Option<BorrowedFd<'_>>) -> Option<TraceRequest<'_>> {
+        let source = self.pt.as_ref()?;
+        Some(TraceRequest::of_own_code(source, main, file))
+    }
 }
 
 /// A run whose record was kept.
@@ -81,10 +92,12 @@ impl Supervisor<'_> {
         executable: Executable<'_>,
         environment: &[CString],
         inherited: &[RawFd],
+        trace: Option<TraceRequest<'_>>,
     ) -> Result<Running, AgentError> {
         if let Some(queue) = self.queue {
             queue.die_if_asked(&self.inherited);
         }
+        let trace = trace.map(TraceRequest::start);
         let started = Instant::now();
         let clock = clock::read();
         let pid = Launch {
@@ -98,13 +111,14 @@ impl Supervisor<'_> {
             pid,
             started,
             clock,
+            trace,
         })
     }
 
     /// Runs the command without recording anything.
     pub fn run_bare(&self) -> Result<Ended, AgentError> {
         let executable = Executable::Path(&self.program.path);
-        let running = self.launch(executable, &self.environment, &[])?;
+        let running = self.launch(executable, &self.environment, &[], None)?;
         supervise::wait(running.pid, self.queue)
     }
 
@@ -123,7 +137,8 @@ impl Supervisor<'_> {
             if let Some(preparation) = self.prepare(known, tracked, recorder, &mut said) {
                 let executable = Executable::Sealed(build.fd(), &self.program.path);
                 let (environment, inherited) = preparation.for_the_program();
-                match self.launch(executable, environment, &inherited) {
+                let trace = recorder.trace(&build.main_module(), Some(build.fd()));
+                match self.launch(executable, environment, &inherited, trace) {
                     Ok(running) => {
                         gaps.append(&mut said);
                         return Ok(Started::new(running, Some(preparation), None));
@@ -139,13 +154,15 @@ impl Supervisor<'_> {
         let executable = Executable::Path(&self.program.path);
         if let Some(preparation) = self.prepare(known, None, recorder, gaps) {
             let (environment, inherited) = preparation.for_the_program();
-            match self.launch(executable, environment, &inherited) {
+            let trace = recorder.trace(&known.main_module(), None);
+            match self.launch(executable, environment, &inherited, trace) {
                 Ok(running) => return Ok(Started::new(running, Some(preparation), refused)),
                 // A longer environment may be too long.
                 Err(error) => gaps.push(format!("the run could not be recorded: {error}")),
             }
         }
-        let running = self.launch(executable, &self.environment, &[])?;
+        let trace = recorder.trace(&known.main_module(), None);
+        let running = self.launch(executable, &self.environment, &[], trace)?;
         Ok(Started::new(running, None, refused))
     }
 
@@ -297,6 +314,8 @@ pub(crate) struct Running {
     pub pid: i32,
     pub started: Instant,
     pub clock: clock::Reading,
+    /// Its Intel PT, or why there is none; `None` if it is not to have any.
+    pub trace: Option<Result<Tracing, PtRefusal>>,
 }
 
 /// A command that runs, with what was prepared for it.

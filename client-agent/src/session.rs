@@ -10,6 +10,7 @@ use crate::{
     preload, privacy,
     process::{environment, supervise::Ended, sys},
     program::{KnownProgram, ProgramKind},
+    pt::PtSource,
     run::{Recorder, Supervisor},
     say::say,
     settings::Settings,
@@ -90,7 +91,12 @@ impl<'a> Session<'a> {
                 })
                 .ok()
         });
-        let tier = probe::tier();
+        // Not unless asked: no server decodes it yet.
+        let pt = match settings.policy.intel_pt {
+            true => PtSource::of_this_machine().ok(),
+            false => None,
+        };
+        let tier = probe::tier(pt.is_some());
         let measure: fn() -> Costs = match tier {
             Tier::Inline => || Costs::measure(false),
             Tier::Watchpoints | Tier::IntelPt => || Costs::measure(true),
@@ -100,6 +106,7 @@ impl<'a> Session<'a> {
             recorder: Recorder {
                 agent: settings.agent.clone(),
                 tier,
+                pt,
                 preload,
                 failing_exits: settings.policy.fail_exits.clone(),
                 hang: settings.policy.hang(),

@@ -2,33 +2,13 @@
 
 mod common;
 
-use common::{AGENT, FakeServer, Workshop, signed_patch};
-use sketch_model::{FailureKind, Outcome, Privacy, ProbeKind, RunRecord};
-use std::{
-    fs,
-    os::unix::net::UnixStream,
-    path::{Path, PathBuf},
-    process::{Child, Command},
-    time::Duration,
+use common::{
+    AGENT, FakeServer, Workshop,
+    daemon::{Daemon, eventually, segments, silent_server},
+    signed_patch,
 };
-
-/// A port that nobody listens on: it was just given back.
-fn silent_server() -> String {
-    let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
-    format!("http://{}", listener.local_addr().expect("bound"))
-}
-
-/// True as soon as `done` is; gives up after a minute.
-fn eventually(mut done: impl FnMut() -> bool) -> bool {
-    (0..1200).any(|_| {
-        std::thread::sleep(Duration::from_millis(50));
-        done()
-    })
-}
-
-fn segments(spool: &Path) -> usize {
-    fs::read_dir(spool).map_or(0, Iterator::count)
-}
+use sketch_model::{FailureKind, Outcome, Privacy, ProbeKind, RunRecord};
+use std::{fs, process::Command, time::Duration};
 
 #[test]
 fn a_record_that_the_server_misses_is_sent_by_a_later_run() {
@@ -83,60 +63,6 @@ fn a_checker_makes_a_wrong_answer_a_failure() {
     match judged("exit 3") {
         Outcome::Failure(report) => assert_eq!(report.kind, FailureKind::Check(3)),
         Outcome::Success => panic!("the checker was not heard"),
-    }
-}
-
-/// A daemon with its configuration, ended with the test.
-struct Daemon {
-    child: Child,
-    config: PathBuf,
-}
-
-impl Daemon {
-    fn start(workshop: &Workshop, server: &str, key: &str, policy: &str) -> Daemon {
-        let config = workshop.path("agent.toml");
-        let socket = workshop.path("agent.sock");
-        let text = format!(
-            "server = {server:?}\nkey = {key:?}\nsocket = {socket:?}\ncache = {cache:?}\n\
-             privacy_secret = {secret:?}\n{policy}",
-            cache = workshop.path("daemon-cache"),
-            secret = workshop.path("secret"),
-        );
-        fs::write(workshop.path("secret"), "sixteen bytes or more").expect("written");
-        fs::write(&config, text).expect("written");
-        let child = Command::new(AGENT)
-            .args(["daemon", "--config"])
-            .arg(&config)
-            .spawn()
-            .expect("starts");
-        let up = eventually(|| UnixStream::connect(&socket).is_ok());
-        assert!(up, "the daemon listens");
-        Daemon { child, config }
-    }
-
-    fn run(&self, program: &Path, arguments: &[&str]) -> Option<i32> {
-        Command::new(AGENT)
-            .args(["run", "--config"])
-            .arg(&self.config)
-            .arg("--")
-            .arg(program)
-            .args(arguments)
-            .status()
-            .expect("runs")
-            .code()
-    }
-
-    fn kill(&mut self) {
-        self.child.kill().expect("is ours");
-        self.child.wait().expect("ends");
-    }
-}
-
-impl Drop for Daemon {
-    fn drop(&mut self) {
-        // It may have been ended by the test.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
     }
 }
 

@@ -7,6 +7,7 @@ use crate::{
     config::Config,
     perf::probe::{self, WatchpointProbe},
     process::sys::{self, MemoryUse},
+    pt::{PtRefusal, PtSource},
 };
 use serde::Serialize;
 use std::{fmt, fs, os::fd::AsFd};
@@ -191,23 +192,19 @@ fn perf_level() -> Finding {
 }
 
 fn intel_pt() -> Finding {
-    let what = "Intel PT";
-    if probe::intel_pt_present() {
-        Finding {
-            health: Health::Degraded,
-            what,
-            detail: "the processor has it, and this release does not record it yet; \
-                     `failsketch import` takes what perf recorded"
-                .into(),
+    let (health, detail) = match PtSource::of_this_machine() {
+        Ok(_) => (
+            Health::Ok,
+            "an event and its buffers were opened; records carry the last moments of runs".into(),
+        ),
+        Err(refusal @ (PtRefusal::Absent(_) | PtRefusal::Description { .. })) => {
+            (Health::Missing, refusal.to_string())
         }
-    } else {
-        Finding {
-            health: Health::Missing,
-            what,
-            detail: "/sys/bus/event_source/devices/intel_pt does not exist; control flow is \
-                     recorded inline (an Intel processor of 2015 or later, not hidden by a \
-                     hypervisor, would have it)"
-                .into(),
-        }
+        Err(refusal @ PtRefusal::Call { .. }) => (Health::Degraded, refusal.to_string()),
+    };
+    Finding {
+        health,
+        what: "Intel PT",
+        detail,
     }
 }

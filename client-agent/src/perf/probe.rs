@@ -7,7 +7,6 @@ use sketch_model::Tier;
 use std::{
     io,
     os::fd::AsFd,
-    path::Path,
     sync::atomic::{AtomicU64, Ordering},
 };
 
@@ -83,15 +82,12 @@ pub fn hit_cost_ns() -> u64 {
     least.unwrap_or(USUAL_NS).max(500)
 }
 
-/// The processor's trace unit, as the kernel exposes it.
-pub fn intel_pt_present() -> bool {
-    Path::new("/sys/bus/event_source/devices/intel_pt").exists()
-}
-
-/// What this machine lets us do. Intel PT, even where present, is not used for
-/// recording yet and therefore not claimed.
-pub fn tier() -> Tier {
+/// What this machine lets us do; `traced` says whether Intel PT can be used. The
+/// tier of Intel PT has watchpoints, too: without those a run may carry a trace
+/// and is of the lowest tier all the same.
+pub fn tier(traced: bool) -> Tier {
     match try_watchpoint() {
+        WatchpointProbe::Works if traced => Tier::IntelPt,
         WatchpointProbe::Works => Tier::Watchpoints,
         WatchpointProbe::Silent { .. } | WatchpointProbe::Refused { .. } => Tier::Inline,
     }

@@ -1,4 +1,5 @@
-//! Every perf system call of the agent, in one place.
+//! Every perf system call of the agent, in one place; but for those of Intel PT,
+//! which have a seam of their own (`pt/kernel.rs`).
 //!
 //! Opening the events of a supervised program is not here: the program's own
 //! runtime does it, because only a process may watch itself without privileges
@@ -58,9 +59,21 @@ impl Ring {
         })
     }
 
-    fn word(&self, offset: usize) -> &AtomicU64 {
-        // SAFETY: both words lie in the first page, aligned; the kernel writes
-        // the head as an atomic word.
+    /// Bytes that are mapped, the first page included.
+    pub fn length(&self) -> usize {
+        (self.pages + 1) * PAGE
+    }
+
+    /// The page before the records, in which the kernel describes them.
+    pub fn first_page(&self) -> *mut perf::bindings::perf_event_mmap_page {
+        self.at.cast()
+    }
+
+    /// A word of the first page.
+    pub fn word(&self, offset: usize) -> &AtomicU64 {
+        assert!(offset < PAGE && offset.is_multiple_of(8));
+        // SAFETY: the word lies in the first page, aligned; the kernel writes
+        // its words atomically.
         unsafe { AtomicU64::from_ptr(self.at.add(offset).cast()) }
     }
 
