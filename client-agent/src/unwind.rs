@@ -115,7 +115,9 @@ fn unwinder(modules: &[Module]) -> UnwinderX86_64<Vec<u8>> {
             false => &facts.unwindable,
         };
         let eh_frame = tables.eh_frame.as_ref();
-        let eh_frame_hdr = tables.eh_frame_hdr.as_ref();
+        // Its index serves both sets of tables, and names only one as its base: the
+        // unwinder would look in the wrong one. Without it, it makes its own.
+        let eh_frame_hdr = tables.eh_frame_hdr.as_ref().filter(|_| !is_appended);
         unwinder.add_module(framehop::Module::new(
             module.range.path.clone(),
             module.range.start..module.range.end,

@@ -364,9 +364,16 @@ impl Desk {
                 .locate(report)
                 .ok_or_else(|| code.why_unlocated(report)),
         };
+        let cut_off = report
+            .threads
+            .first()
+            .is_some_and(|t| t.truncated.is_some());
         Ok(match located {
             Ok(located) => Failure {
-                signature: located.signature(&record.build),
+                signature: self
+                    .known_as(&record.build, &located)
+                    .filter(|_| cut_off)
+                    .unwrap_or_else(|| located.signature(&record.build)),
                 title: located.title(),
                 located: Ok(located),
             },
@@ -379,6 +386,16 @@ impl Desk {
                 located: Err(problem),
             },
         })
+    }
+
+    /// The known failure that this one is a part of, as far as its stack goes.
+    fn known_as(&self, build: &BuildId, located: &LocatedFailure) -> Option<FailureSignature> {
+        let mut known = self.campaigns.values().filter(|c| c.build == *build);
+        let same = known.find(|campaign| {
+            let whole = campaign.failure.as_ref();
+            whole.is_some_and(|whole| located.is_cut_from(whole))
+        });
+        same.map(|campaign| campaign.signature.clone())
     }
 
     /// The code that a run executed: P's, or that of a tracked build.
