@@ -31,13 +31,13 @@ pub fn head() -> String {
     )
 }
 
-pub fn line(row: &Figures) -> String {
-    format!(
-        "{:<18} {:>5} {:>5} {:>5} {:>6} {:>4} {:>4} {:>4} {:>3} {:>6} {:>7} {:>5} {:>5} {:>5} {:>6.0}  {}",
-        row.bug,
-        row.source_lines,
+/// What both tables say of a bug, column by column.
+fn cells(row: &Figures) -> [String; 16] {
+    [
+        row.bug.clone(),
+        row.source_lines.to_string(),
         number(row.slice_statements),
-        row.ideal_statements,
+        row.ideal_statements.to_string(),
         number(row.sketch_statements.map(|n| n as u64)),
         percent(row.relevance),
         percent(row.ordering),
@@ -48,9 +48,19 @@ pub fn line(row: &Figures) -> String {
         percent(row.untracked_failure_rate),
         percent(row.tracked_failure_rate),
         row.best_f.map_or("–".into(), |f| format!("{f:.2}")),
-        row.seconds,
-        row.verdict
-    )
+        format!("{:.0}", row.seconds),
+        row.verdict.clone(),
+    ]
+}
+
+pub fn line(row: &Figures) -> String {
+    const WIDTHS: [usize; 14] = [5, 5, 5, 6, 4, 4, 4, 3, 6, 7, 5, 5, 5, 6];
+    let [bug, columns @ .., verdict] = cells(row);
+    let columns = columns.iter().zip(WIDTHS);
+    let columns: String = columns
+        .map(|(cell, width)| format!(" {cell:>width$}"))
+        .collect();
+    format!("{bug:<18}{columns}  {verdict}")
 }
 
 /// One line of averages for each part of the corpus, and the paper's beside them.
@@ -107,26 +117,7 @@ pub fn page(rows: &[Figures], limits: &str) -> String {
          | --- | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --- |\n",
     );
     for row in rows {
-        let _ = writeln!(
-            text,
-            "| {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {} | {:.0} | {} |",
-            row.bug,
-            row.source_lines,
-            number(row.slice_statements),
-            row.ideal_statements,
-            number(row.sketch_statements.map(|n| n as u64)),
-            percent(row.relevance),
-            percent(row.ordering),
-            percent(row.accuracy),
-            number(row.sigma),
-            number(row.recurrences),
-            number(row.successful_used),
-            percent(row.untracked_failure_rate),
-            percent(row.tracked_failure_rate),
-            row.best_f.map_or("–".into(), |f| format!("{f:.2}")),
-            row.seconds,
-            row.verdict
-        );
+        let _ = writeln!(text, "| {} |", cells(row).join(" | "));
     }
     let _ = writeln!(text, "\n{}\n", averages(rows).replace('\n', "\n\n"));
     text.push_str("## What the sketches say\n\n");

@@ -1,14 +1,14 @@
 //! Hooks land where the plan says, in optimised code, and nowhere else.
 
+#[path = "common/modules.rs"]
+mod modules;
+
 use inkwell::context::Context;
 use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module;
 use inkwell::values::AnyValue;
-use sketch_model::{BuildId, Placement, PointKind, SyncOp, TrackingPlan};
-use slicer::{ModuleInput, Program, backward_slice, plan};
-use std::fs;
-use std::path::Path;
-use std::process::Command;
+use modules::{bitcode, whole_plan};
+use sketch_model::{Placement, PointKind, SyncOp};
 
 const SOURCE: &str = r#"#include <pthread.h>
 typedef struct { int n; pthread_mutex_t *mut; } queue;
@@ -39,37 +39,6 @@ int main(int argc, char **argv)
 /// Line 16: the call that fails.
 const FAILING_LINE: u32 = 16;
 
-fn bitcode(folder: &Path, flags: &[&str]) -> Vec<u8> {
-    let source = folder.join("p.c");
-    fs::write(&source, SOURCE).unwrap();
-    let output = folder.join("p.bc");
-    let compiled = Command::new("clang-19")
-        .args(["-g", "-O2", "-emit-llvm", "-c"])
-        .args(flags)
-        .arg(&source)
-        .arg("-o")
-        .arg(&output)
-        .status()
-        .expect("clang-19 runs");
-    assert!(compiled.success());
-    fs::read(output).unwrap()
-}
-
-fn whole_plan(folder: &Path) -> TrackingPlan {
-    let unoptimised = bitcode(folder, &["-Xclang", "-disable-llvm-passes"]);
-    let module = ModuleInput {
-        name: "p.c",
-        bitcode: &unoptimised,
-    };
-    let program = Program::load(BuildId("test".into()), &[module]).unwrap();
-    let file = folder.join("p.c");
-    let failing = program
-        .statement_at(None, &file.to_string_lossy(), FAILING_LINE)
-        .unwrap();
-    let slice = backward_slice(&program, failing, &[], &|_| None);
-    plan(&slice, u32::MAX, &[])
-}
-
 fn parse<'c>(context: &'c Context, bitcode: &[u8]) -> Module<'c> {
     let buffer = MemoryBuffer::create_from_memory_range_copy(bitcode, "p");
     Module::parse_bitcode_from_buffer(&buffer, context).unwrap()
@@ -86,9 +55,9 @@ fn printed(module: &Module<'_>, function: &str) -> String {
 #[test]
 fn every_kind_of_site_finds_its_instruction() {
     let folder = tempfile::tempdir().unwrap();
-    let plan = whole_plan(folder.path());
+    let plan = whole_plan(folder.path(), SOURCE, FAILING_LINE);
     let context = Context::create();
-    let module = parse(&context, &bitcode(folder.path(), &[]));
+    let module = parse(&context, &bitcode(folder.path(), SOURCE, &[]));
     let mut placement = Placement::default();
     assert!(instrumenter::place(&context, &module, &plan, &mut placement).unwrap());
     module.verify().unwrap();
@@ -128,8 +97,8 @@ fn every_kind_of_site_finds_its_instruction() {
 #[test]
 fn a_function_without_sites_stays_as_it_was() {
     let folder = tempfile::tempdir().unwrap();
-    let plan = whole_plan(folder.path());
-    let optimised = bitcode(folder.path(), &[]);
+    let plan = whole_plan(folder.path(), SOURCE, FAILING_LINE);
+    let optimised = bitcode(folder.path(), SOURCE, &[]);
     let context = Context::create();
     let (before, after) = (parse(&context, &optimised), parse(&context, &optimised));
     instrumenter::place(&context, &after, &plan, &mut Placement::default()).unwrap();
@@ -140,12 +109,12 @@ fn a_function_without_sites_stays_as_it_was() {
 #[test]
 fn a_site_that_was_optimised_away_is_counted_as_nowhere() {
     let folder = tempfile::tempdir().unwrap();
-    let mut plan = whole_plan(folder.path());
+    let mut plan = whole_plan(folder.path(), SOURCE, FAILING_LINE);
     for site in &mut plan.sites {
         site.column = 9_999;
     }
     let context = Context::create();
-    let module = parse(&context, &bitcode(folder.path(), &[]));
+    let module = parse(&context, &bitcode(folder.path(), SOURCE, &[]));
     let mut placement = Placement::default();
     assert!(!instrumenter::place(&context, &module, &plan, &mut placement).unwrap());
     assert_eq!(placement.places, vec![0; plan.sites.len()]);

@@ -1,15 +1,16 @@
 //! The hooks of a whole plan in optimised code: branches and locks beside the
 //! tracked statement, and watchpoints aimed as early as they can be.
 
+#[path = "common/modules.rs"]
+mod modules;
+
 use inkwell::context::Context;
 use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module;
 use inkwell::values::AnyValue;
+use modules::bitcode;
 use sketch_model::{BuildId, Placement, Purpose, TrackingPlan};
 use slicer::{ModuleInput, Program, backward_slice, plan_variants};
-use std::fs;
-use std::path::Path;
-use std::process::Command;
 
 const SOURCE: &str = r#"#include <pthread.h>
 struct box { int size; int label; };
@@ -32,26 +33,10 @@ int made(int n)
 }
 "#;
 
-fn bitcode(folder: &Path, flags: &[&str]) -> Vec<u8> {
-    let source = folder.join("p.c");
-    fs::write(&source, SOURCE).unwrap();
-    let output = folder.join("p.bc");
-    let compiled = Command::new("clang-19")
-        .args(["-g", "-O2", "-emit-llvm", "-c"])
-        .args(flags)
-        .arg(&source)
-        .arg("-o")
-        .arg(&output)
-        .status()
-        .expect("clang-19 runs");
-    assert!(compiled.success());
-    fs::read(output).unwrap()
-}
-
 /// The hooked function, its plan for σ = 1, and where the hooks stand.
 fn hooked(line: u32, function: &str) -> (String, TrackingPlan, Placement) {
     let folder = tempfile::tempdir().unwrap();
-    let unoptimised = bitcode(folder.path(), &["-Xclang", "-disable-llvm-passes"]);
+    let unoptimised = bitcode(folder.path(), SOURCE, &["-Xclang", "-disable-llvm-passes"]);
     let input = ModuleInput {
         name: "p.c",
         bitcode: &unoptimised,
@@ -61,7 +46,7 @@ fn hooked(line: u32, function: &str) -> (String, TrackingPlan, Placement) {
     let slice = backward_slice(&program, failing, &[], &|_| None);
     let plan = plan_variants(&program, &slice, 1, &[], &|_| None).remove(0);
     let context = Context::create();
-    let optimised = bitcode(folder.path(), &[]);
+    let optimised = bitcode(folder.path(), SOURCE, &[]);
     let buffer = MemoryBuffer::create_from_memory_range_copy(&optimised, "p");
     let module = Module::parse_bitcode_from_buffer(&buffer, &context).unwrap();
     let mut placement = Placement::default();

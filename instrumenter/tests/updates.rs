@@ -1,13 +1,13 @@
 //! Atomic read-modify-writes are hooked as the load and the store that they are.
 
+#[path = "common/modules.rs"]
+mod modules;
+
 use inkwell::context::Context;
 use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module;
-use sketch_model::{BuildId, Placement, PointKind, TrackingPlan};
-use slicer::{ModuleInput, Program, backward_slice, plan};
-use std::fs;
-use std::path::Path;
-use std::process::Command;
+use modules::{bitcode, whole_plan};
+use sketch_model::{Placement, PointKind};
 
 const SOURCE: &str = r#"#include <stdatomic.h>
 _Atomic int count; int table[100];
@@ -34,45 +34,13 @@ int main(int argc, char **argv)
 "#;
 const FAILING_LINE: u32 = 13;
 
-fn bitcode(folder: &Path, flags: &[&str]) -> Vec<u8> {
-    let (source, output) = (folder.join("p.c"), folder.join("p.bc"));
-    fs::write(&source, SOURCE).unwrap();
-    let compiled = Command::new("clang-19")
-        .args(["-g", "-O2", "-emit-llvm", "-c"])
-        .args(flags)
-        .arg(&source)
-        .arg("-o")
-        .arg(&output)
-        .status()
-        .expect("clang-19 runs");
-    assert!(compiled.success());
-    fs::read(output).unwrap()
-}
-
-fn whole_plan(folder: &Path) -> TrackingPlan {
-    let unoptimised = bitcode(folder, &["-Xclang", "-disable-llvm-passes"]);
-    let module = ModuleInput {
-        name: "p.c",
-        bitcode: &unoptimised,
-    };
-    let program = Program::load(BuildId("test".into()), &[module]).unwrap();
-    let file = folder.join("p.c");
-    let failing = program
-        .statement_at(None, &file.to_string_lossy(), FAILING_LINE)
-        .unwrap();
-    plan(
-        &backward_slice(&program, failing, &[], &|_| None),
-        u32::MAX,
-        &[],
-    )
-}
-
 #[test]
 fn an_update_is_hooked_as_load_and_store_and_the_program_still_works() {
     let folder = tempfile::tempdir().unwrap();
-    let plan = whole_plan(folder.path());
+    let plan = whole_plan(folder.path(), SOURCE, FAILING_LINE);
     let context = Context::create();
-    let buffer = MemoryBuffer::create_from_memory_range_copy(&bitcode(folder.path(), &[]), "p");
+    let buffer =
+        MemoryBuffer::create_from_memory_range_copy(&bitcode(folder.path(), SOURCE, &[]), "p");
     let module = Module::parse_bitcode_from_buffer(&buffer, &context).unwrap();
     let mut placement = Placement::default();
     assert!(instrumenter::place(&context, &module, &plan, &mut placement).unwrap());

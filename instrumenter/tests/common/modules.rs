@@ -1,0 +1,38 @@
+//! One small module: compiled, sliced and planned whole.
+#![allow(dead_code)] // each test file uses its part
+
+use sketch_model::{BuildId, TrackingPlan};
+use slicer::{ModuleInput, Program, backward_slice, plan};
+use std::{fs, path::Path, process::Command};
+
+/// Compiles a source to optimised bitcode, or as the flags say.
+pub fn bitcode(folder: &Path, text: &str, flags: &[&str]) -> Vec<u8> {
+    let (source, output) = (folder.join("p.c"), folder.join("p.bc"));
+    fs::write(&source, text).unwrap();
+    let compiled = Command::new("clang-19")
+        .args(["-g", "-O2", "-emit-llvm", "-c"])
+        .args(flags)
+        .arg(&source)
+        .arg("-o")
+        .arg(&output)
+        .status()
+        .expect("clang-19 runs");
+    assert!(compiled.success());
+    fs::read(output).unwrap()
+}
+
+/// The plan for the whole slice of a line.
+pub fn whole_plan(folder: &Path, text: &str, failing_line: u32) -> TrackingPlan {
+    let unoptimised = bitcode(folder, text, &["-Xclang", "-disable-llvm-passes"]);
+    let module = ModuleInput {
+        name: "p.c",
+        bitcode: &unoptimised,
+    };
+    let program = Program::load(BuildId("test".into()), &[module]).unwrap();
+    let file = folder.join("p.c");
+    let failing = program
+        .statement_at(None, &file.to_string_lossy(), failing_line)
+        .unwrap();
+    let slice = backward_slice(&program, failing, &[], &|_| None);
+    plan(&slice, u32::MAX, &[])
+}
