@@ -8,6 +8,9 @@ use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module;
 use modules::{bitcode, whole_plan};
 use sketch_model::{Placement, PointKind};
+use std::fs;
+use std::path::Path;
+use std::process::Command;
 
 const SOURCE: &str = r#"#include <stdatomic.h>
 _Atomic int count; int table[100];
