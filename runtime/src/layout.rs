@@ -15,7 +15,7 @@
 /// "FSKETCH" and a byte that no text has.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"FSKETCH\x01");
 /// Grows with every change of this file.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 /// The variable that activates the runtime: `<fd>:<nonce in 16 hex digits>`.
 pub const ACTIVATION_VARIABLE: &str = "FAILSKETCH_FD";
@@ -31,11 +31,20 @@ pub const HEAD_EVENTS: usize = 256;
 pub const RING_EVENTS: usize = 1024;
 /// Edges a thread keeps an account of. A power of two.
 pub const EDGES: usize = 256;
-/// How often one thread writes the same edge down as an event; after that it is
-/// only counted, so that a hot loop does not push out what came before it.
+/// How often one thread writes the same edge or access down as an event; after
+/// that it is only counted, and of accesses the latest is kept, so that a hot
+/// loop does not push out what came before it.
 pub const EDGE_SATURATION: u64 = 256;
-/// [`Edge::successor`] of a point that is merely reached.
+/// [`Edge::successor`] of a point that is merely reached, of an access, and of the
+/// beginning and the end of a synchronisation call.
 pub const REACHED: u32 = u32::MAX;
+pub const ACCESSED: u32 = u32::MAX - 1;
+pub const SYNC_BEGUN: u32 = u32::MAX - 2;
+pub const SYNC_ENDED: u32 = u32::MAX - 3;
+/// Bits of [`Edge::shapes`].
+pub const SAW_ZERO: u64 = 1;
+pub const SAW_NON_ZERO: u64 = 2;
+pub const SAW_NEGATIVE: u64 = 4;
 /// x86 has four debug registers.
 pub const WATCH_SLOTS: usize = 4;
 /// Processors beyond this number have no watchpoints; the agent says so.
@@ -112,7 +121,8 @@ pub struct Event {
     pub value: u64,
 }
 
-/// One way that a branch went, or one point that was reached, in one thread.
+/// One way that a branch went, or one point or access that was reached, in one
+/// thread.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Edge {
@@ -123,6 +133,11 @@ pub struct Edge {
     pub first: u64,
     /// Exact while `count` is at most [`EDGE_SATURATION`]; then a lower bound.
     pub last: u64,
+    /// What the values of an access looked like, all of them.
+    pub shapes: u64,
+    /// The latest event of a saturated access; its `kind` is zero while it is
+    /// being written.
+    pub latest: Event,
 }
 
 /// States of [`ThreadSlot::state`]. A free slot is all zeros.
@@ -144,7 +159,7 @@ pub struct ThreadSlot {
     pub count: u64,
     /// Ticks that its hooks have cost and that are not in the account yet.
     pub due: u64,
-    /// Events that were only counted, in `edges`.
+    /// Events that were only counted, in `edges`, or replaced there.
     pub saturated: u64,
     /// Events of edges that found no room in `edges`.
     pub edges_full: u64,

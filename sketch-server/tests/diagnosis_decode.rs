@@ -110,6 +110,7 @@ fn thread(index: u32, head: Vec<ProbeEvent>) -> ThreadRecord {
         tail: Vec::new(),
         edges: Vec::new(),
         uncounted: 0,
+        thinned: Vec::new(),
     }
 }
 

@@ -10,7 +10,7 @@
 //! for what libraries carry, `control`, `reaching`), a shortest-path walk over
 //! them (`graph`, `walk`), the slice in statements (`slice`), and the plan: its
 //! points (`plan`, `branch_points`, `order_points`), what needs no hook
-//! (`implied`, by `dominance`), what is watched where (`plan_variants`). Where a
+//! (`implied`, by `dominance`; `bulk`), what is watched where (`plan_variants`). Where a
 //! slice begins is decided by `criteria`; how pointers are told apart by `alias`,
 //! with `origins` and `points_to` over one solver (`andersen`). `stored` writes it
 //! all down and reads it back.
@@ -24,6 +24,7 @@ extern crate self as slicer;
 mod alias;
 mod andersen;
 mod branch_points;
+mod bulk;
 mod bytes;
 mod calls;
 mod carried;

@@ -26,8 +26,10 @@ use sketch_model::{
 };
 use std::collections::BTreeSet;
 
-/// σ of the first iteration.
-pub const FIRST_SIGMA: u32 = 2;
+/// σ of the first iteration. The published system begins with 2, because there
+/// each tracked statement costs the program; here a governor bounds the cost,
+/// recurrences are what is dear, and each iteration costs at least one.
+pub const FIRST_SIGMA: u32 = 16;
 
 /// How often discovered statements alone, with σ at the slice's length, are
 /// reason enough for another tracked build.
@@ -35,7 +37,7 @@ pub const LAST_REBUILDS: u32 = 3;
 
 /// Failing runs of tracked builds, nearly without successful ones, after which
 /// watching is given up.
-pub const OVERWHELMED: u64 = 12;
+pub const OVERWHELMED: u64 = 6;
 
 /// Everything about one diagnosis that outlives the process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,6 +58,10 @@ pub struct Campaign {
     pub slice_statements: Option<u32>,
     /// Statements that watchpoints found outside the plan, in order of discovery.
     pub discovered: Vec<StatementId>,
+    /// Statements that explain the best predictors so far, whatever their
+    /// distance: the next plan tracks them.
+    #[serde(default)]
+    pub explaining: Vec<StatementId>,
     /// Rebuilds made with σ already at the slice's length.
     pub last_rebuilds: u32,
     /// Watching made nearly every run fail: plans watch nothing from then on.
@@ -96,7 +102,7 @@ pub struct Campaign {
 /// What the current iteration's population says.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
-    /// There are as many failing and successful runs as the statistics want.
+    /// This iteration has said what it can: the next one may begin.
     pub enough: bool,
     /// The stop rule holds.
     pub settled: bool,
@@ -105,6 +111,8 @@ pub struct Verdict {
     pub best: Option<BestPredictor>,
     /// Statements outside the plan that watchpoints found so far.
     pub discovered: Vec<StatementId>,
+    /// Statements that explain the best predictors.
+    pub explaining: Vec<StatementId>,
 }
 
 /// What to do after a verdict.
@@ -173,6 +181,7 @@ impl Campaign {
             iteration: 1,
             slice_statements: None,
             discovered: Vec::new(),
+            explaining: Vec::new(),
             last_rebuilds: 0,
             quiet: false,
             looks: 0,
@@ -198,6 +207,13 @@ impl Campaign {
             CampaignState::Preparing | CampaignState::Tracking => false,
             CampaignState::Settled | CampaignState::Stopped | CampaignState::Failed => true,
         }
+    }
+
+    /// What plans track beside the nearest σ statements of the slice.
+    pub fn beyond_sigma(&self) -> Vec<StatementId> {
+        let explaining = self.explaining.iter();
+        let further = explaining.filter(|id| !self.discovered.contains(id));
+        self.discovered.iter().chain(further).copied().collect()
     }
 
     /// A tracked build that is being made or run, by its plan.
@@ -288,6 +304,7 @@ impl Campaign {
     /// Moves on as the verdict says.
     pub fn judge(&mut self, verdict: Verdict) -> Step {
         self.best = verdict.best;
+        self.explaining = verdict.explaining;
         if self.state != CampaignState::Tracking {
             return Step::Keep;
         }

@@ -278,7 +278,10 @@ impl Desk {
         tracing::info!(campaign = %id, title = failure.title, "a new failure");
         let named = (failure.signature, failure.title);
         match failure.located {
-            Ok(located) => Campaign::begin(id, build.clone(), program, located, before),
+            Ok(located) => Campaign {
+                sigma: self.tools.workshop.first_sigma(),
+                ..Campaign::begin(id, build.clone(), program, located, before)
+            },
             Err(problem) => {
                 Campaign::impossible(id, build.clone(), program, named, before, problem)
             }
@@ -312,7 +315,7 @@ impl Desk {
         if role != RunRole::OtherFailure {
             tracking.add(record);
         }
-        let worth_a_look = role == RunRole::Failing || tracking.enough(&campaign);
+        let worth_a_look = role == RunRole::Failing || tracking.can_say_more(&campaign);
         let failure = campaign.failure.clone();
         if let Some(failure) = failure.filter(|_| worth_a_look && campaign.look_is_due()) {
             let version = campaign.next_sketch();

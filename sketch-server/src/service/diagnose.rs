@@ -11,7 +11,7 @@ use super::workshop::BuildCode;
 use crate::diagnosis::stop_rule::{FAR_ENOUGH, best_overall};
 use crate::diagnosis::{
     self, Answer, DecodedRun, FailureWords, IterationResult, Nearness, Observations, Population,
-    SketchInputs, Wanted,
+    Power, SketchInputs,
 };
 use sketch_model::{
     BestPredictor, FailureSketch, LocationName, Predictor, PredictorClass, Privacy, Provenance,
@@ -31,6 +31,8 @@ pub struct Tracking {
     discovered: BTreeSet<StatementId>,
     drawable: Vec<Drawable>,
     governed: Governed,
+    /// What the last look could say.
+    said: Power,
 }
 
 /// What the governor left of the runs.
@@ -78,6 +80,7 @@ impl Tracking {
             discovered: BTreeSet::new(),
             drawable: Vec::new(),
             governed: Governed::default(),
+            said: Power::Nothing,
         }
     }
 
@@ -136,20 +139,23 @@ impl Tracking {
         }
     }
 
-    /// Whether some plan has as many runs as the statistics want.
-    pub fn enough(&self, campaign: &Campaign) -> bool {
+    /// How much the plan with the most telling runs can say.
+    fn power(&self, campaign: &Campaign) -> Power {
         let tested = self.strata.values().map(|s| s.predictors.len() as u64);
-        let Wanted {
-            failing,
-            successful,
-        } = diagnosis::wanted(tested.sum(), campaign.looks + 1);
-        let has = |s: &Stratum| s.failing >= failing && s.successful >= successful;
-        self.strata.values().any(has)
+        let tested = tested.sum();
+        let of =
+            |s: &Stratum| diagnosis::power(s.failing, s.successful, tested, campaign.looks + 1);
+        self.strata.values().map(of).max().unwrap_or(Power::Nothing)
+    }
+
+    /// Whether runs since the last look raised what can be said.
+    pub fn can_say_more(&self, campaign: &Campaign) -> bool {
+        self.power(campaign) > self.said
     }
 
     /// Looks at the population: ranks, judges, and draws sketch `version`.
     pub fn look(
-        &self,
+        &mut self,
         campaign: &Campaign,
         failure: &LocatedFailure,
         version: u32,
@@ -161,12 +167,19 @@ impl Tracking {
         };
         let populations: Vec<&Population> = self.strata.values().map(|s| &s.population).collect();
         let ranking = diagnosis::rank_apart(&populations, campaign.looks + 1, &nearness);
-        let enough = self.enough(campaign);
         let result = IterationResult::of(campaign.iteration, &ranking);
         let mut history = campaign.history.clone();
         history.push(result.clone());
-        let far_enough = campaign.wider().is_none() || campaign.sigma >= FAR_ENOUGH;
-        let settled = enough && diagnosis::settled(&history, far_enough);
+        let at_the_end = campaign.wider().is_none();
+        let far_enough = at_the_end || campaign.sigma >= FAR_ENOUGH;
+        let power = self.power(campaign);
+        self.said = power;
+        let settled = power == Power::Proof && diagnosis::settled(&history, far_enough);
+        let enough = match power {
+            Power::Nothing => false,
+            Power::Hint => !at_the_end && !diagnosis::promising(&history, far_enough),
+            Power::Proof => true,
+        };
         let sketch = self.sketch(campaign, failure, &ranking, version, counts, settled);
         Look {
             verdict: Verdict {
@@ -175,9 +188,21 @@ impl Tracking {
                 result,
                 best: best_of(&ranking, &sketch),
                 discovered: self.discovered.iter().copied().collect(),
+                explaining: self.explaining(failure, &ranking),
             },
             sketch,
         }
+    }
+
+    /// What the next plan should track to explain the best predictors.
+    fn explaining(&self, failure: &LocatedFailure, ranking: &Ranking) -> Vec<StatementId> {
+        let best = best_overall(ranking).into_iter();
+        let named = best.chain(diagnosis::causes(ranking));
+        let causes = named.flat_map(|p| p.predictor.statements()).copied();
+        let caller = failure.callers.first().map(|s| s.id);
+        let all =
+            diagnosis::explanation(&self.slice, failure.failing.id, caller, &causes.collect());
+        all.into_iter().collect()
     }
 
     fn sketch(
@@ -345,6 +370,7 @@ fn draw(drawing: Drawing<'_>) -> FailureSketch {
             kind: &drawing.failure.kind,
             statement: &drawing.failure.failing,
             stack: &drawing.failure.stack(),
+            caller: drawing.failure.callers.first(),
         },
         slice: drawing.slice,
         plan: drawing.plan,

@@ -87,7 +87,7 @@ fn prepare(
                 &campaign.build,
                 &slice,
                 campaign.sigma,
-                &campaign.discovered,
+                &campaign.beyond_sigma(),
             )
             .map_err(words)?;
         match track_all(&campaign, plans, tools) {

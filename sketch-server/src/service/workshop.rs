@@ -6,6 +6,7 @@
 //!
 //! All calls block; the engine and its jobs make them on threads of their own.
 
+use super::campaign::FIRST_SIGMA;
 use super::symbolize::LocatedFailure;
 use crate::diagnosis::CodeMap;
 use sketch_model::{
@@ -67,6 +68,11 @@ pub trait Workshop: Send + Sync + 'static {
         tracked: Option<&[u8]>,
     ) -> Result<Arc<dyn BuildCode>, WorkshopError>;
     fn slice(&self, build: &BuildId, failure: &LocatedFailure) -> Result<Slice, WorkshopError>;
+    /// The σ that a diagnosis begins with: what it costs to track many statements
+    /// at once depends on how tracked builds are made.
+    fn first_sigma(&self) -> u32 {
+        FIRST_SIGMA
+    }
     /// The plans for a σ, as `slicer::plan_variants` gives them.
     fn plans(
         &self,

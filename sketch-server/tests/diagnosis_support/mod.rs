@@ -183,6 +183,7 @@ pub fn run(id: &str, failed: bool, script: &str) -> DecodedRun {
         holes,
         missing: false,
         passed: Default::default(),
+        thinned: Vec::new(),
         watch: WatchCoverage { complete },
     }
 }

@@ -167,6 +167,11 @@ impl Workshop for Double {
         Ok(slice)
     }
 
+    /// The program has six statements.
+    fn first_sigma(&self) -> u32 {
+        2
+    }
+
     fn plans(
         &self,
         _: &BuildId,
