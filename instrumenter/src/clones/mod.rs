@@ -27,7 +27,7 @@ mod refusal;
 mod same_code;
 mod unwind_table;
 
-pub use extract::Stop;
+pub use extract::{Stop, source_branches};
 pub use refusal::Refusal;
 
 use crate::InstrumentError;
@@ -78,9 +78,7 @@ pub fn track_by_clones(build: &RegisteredBuild, plan: &TrackingPlan) -> Result<C
     let mut placement = Placement::default();
     placement.places.resize(plan.sites.len(), 0);
     for module in &modules {
-        for (total, here) in placement.places.iter_mut().zip(&module.placement.places) {
-            *total += here;
-        }
+        placement.add(&module.placement);
     }
     if placement.places.iter().all(|places| *places == 0) {
         let sites = plan.sites.len();

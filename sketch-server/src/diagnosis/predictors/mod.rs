@@ -103,6 +103,7 @@ pub fn observe(run: &DecodedRun, plan: &TrackingPlan, placement: &Placement) -> 
     observations.coverage.saturated = evidence.saturated.clone();
     branch::observe(run, plan, &mut observations);
     branch::observe_accounts(run, plan, &mut observations);
+    branch::forget_partial(&mut observations);
     value::observe(run, plan, &mut observations);
     order::observe(&evidence, &mut observations);
     // A proven occurrence outweighs any number of doubtful ones.
@@ -125,7 +126,10 @@ fn coverage(run: &DecodedRun, plan: &TrackingPlan, placement: &Placement) -> Cov
             aspect,
             column: site.column,
             location: site.location.clone(),
-            placed: placement.is_placed(site.id),
+            placed: match site.kind {
+                PointKind::Branch => placement.tells_all(site.id),
+                _ => placement.is_placed(site.id),
+            },
         })
     };
     let mut coverage = Coverage {
