@@ -29,12 +29,25 @@ use inkwell::{InlineAsmDialect, builder::BuilderError};
 use sketch_model::SiteId;
 use std::num::NonZero;
 
-/// The prefix marks the instruction as ours, should the program have forbidden it
-/// to itself (`runtime/inprocess/crash.rs`); it has no other effect.
-pub(crate) const READ_CLOCK_BEFORE: &str =
-    "lfence\n\t.byte 0x3e\n\trdtsc\n\tshl $$32, %rdx\n\tor %rdx, %rax";
-pub(crate) const READ_CLOCK_AFTER_STORE: &str =
-    "mfence\n\tlfence\n\t.byte 0x3e\n\trdtsc\n\tshl $$32, %rdx\n\tor %rdx, %rax";
+/// Reads the counter after some fences. Nothing is read while recording is off: a
+/// call that began while it was on may last for ever, and the fences are what
+/// costs. The prefix marks the instruction as ours, should the program have
+/// forbidden it to itself (`runtime/inprocess/crash.rs`); it has no other effect.
+macro_rules! read_clock {
+    ($fences:literal) => {
+        concat!(
+            "xorl %eax, %eax\n\t",
+            "cmpl $$0, __failsketch_enabled(%rip)\n\t",
+            "je 1f\n\t",
+            $fences,
+            "\n\t.byte 0x3e\n\trdtsc\n\t",
+            "shl $$32, %rdx\n\tor %rdx, %rax\n",
+            "1:"
+        )
+    };
+}
+pub(crate) const READ_CLOCK_BEFORE: &str = read_clock!("lfence");
+pub(crate) const READ_CLOCK_AFTER_STORE: &str = read_clock!("mfence\n\tlfence");
 const CLOCK_CONSTRAINTS: &str = "={rax},~{rdx},~{memory},~{dirflag},~{fpsr},~{flags}";
 
 /// The write flag of `__failsketch_access`'s second argument.

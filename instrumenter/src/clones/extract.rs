@@ -11,6 +11,7 @@
 //! functions that a module has code of stand as text in its bitcode.
 
 use super::refusal::Refusal;
+use super::resident::resident;
 use crate::place::{functions_with_sites, place};
 use crate::source_branches::SourceBranches;
 use crate::{InstrumentError, tracked_build::io};
@@ -39,6 +40,8 @@ pub struct Extracted {
     pub functions: Vec<String>,
     /// Second names that the module gives to functions or data.
     pub aliases: BTreeSet<String>,
+    /// Those of the functions that run in their tracked clones always.
+    pub resident: BTreeSet<String>,
     pub plain: Vec<u8>,
     pub tracked: Vec<u8>,
     /// What the hooks in this module add to the plan's placement.
@@ -94,6 +97,7 @@ pub fn extract(
         }
     }
     let aliases = aliases(&parsed);
+    let resident = resident(&parsed, &functions);
     let written = build
         .module_bitcode(number)
         .map_err(InstrumentError::from)?;
@@ -141,6 +145,7 @@ pub fn extract(
         source: module.source.clone(),
         functions,
         aliases,
+        resident,
         plain: plain.map_err(gone)??,
         tracked: tracked?,
         placement,

@@ -9,7 +9,8 @@
 //! `append.rs`). Everything else of P stays byte by byte what it was.
 //!
 //! Deliberately absent: shared objects, and leaving a clone in the middle of a
-//! loop: a running call ends in the clone that it began in.
+//! loop: a running call ends in the clone that it began in, which is why some
+//! functions begin in the tracked one always (`resident.rs`).
 
 mod append;
 mod bind;
@@ -24,6 +25,7 @@ mod link;
 mod loader;
 mod original;
 mod refusal;
+mod resident;
 mod same_code;
 mod unwind_table;
 
@@ -100,6 +102,8 @@ struct Replaced {
     function: Entered,
     plain: usize,
     tracked: usize,
+    /// It runs in its tracked clone always.
+    resident: bool,
 }
 
 fn assemble(
@@ -182,7 +186,9 @@ fn assemble(
         let tracked = linker
             .defined(one.tracked, &function.name)
             .ok_or_else(missing)?;
-        entry::write_gate(&mut image, gate, &flags, tracked.0, plain.0)?;
+        // The tracked clone looks at the switch itself.
+        let asked = if one.resident { &[] } else { &flags[..] };
+        entry::write_gate(&mut image, gate, asked, tracked.0, plain.0)?;
         let code = original.with_padding(function.address, function.size);
         let (at, jump) = entry::jump_to_gate(function, code.unwrap_or_default(), gate)?;
         edits.bytes.push((at, jump.to_vec()));
@@ -267,6 +273,7 @@ fn replaced(
                 }
             }
             replaced.push(Replaced {
+                resident: modules[module].resident.contains(&function.name),
                 function: function.clone(),
                 plain: 2 * module,
                 tracked: 2 * module + 1,
