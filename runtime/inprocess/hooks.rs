@@ -26,7 +26,9 @@ pub extern "C" fn __failsketch_access(
     tsc_before: u64,
     tsc_after: u64,
 ) {
-    if state::enabled() && write_and_size & DID_NOT_HAPPEN == 0 {
+    // A reading is zero if recording was off when it was due. Without the first
+    // one the access is only known to have happened before the second.
+    if state::enabled() && tsc_after != 0 && write_and_size & DID_NOT_HAPPEN == 0 {
         access(site, write_and_size, address, value, tsc_before, tsc_after);
     }
 }

@@ -27,7 +27,10 @@ use core::{
 };
 
 /// How far an edge may lie from its place by number.
-const EDGE_PROBES: usize = 4;
+const EDGE_PROBES: usize = 16;
+/// Spreads the many outcomes of a switch (Knuth, The Art of Computer Programming,
+/// vol. 3, 6.4).
+const SPREAD: u32 = 2_654_435_769;
 /// A saturated edge's last time is written down at every so many passes.
 const LAST_EVERY: u64 = 256;
 
@@ -210,13 +213,24 @@ unsafe fn edge_of(slot: *mut ThreadSlot, site: u32, successor: u32) -> *mut Edge
     // SAFETY: the index is in bounds.
     unsafe {
         let edges = (&raw mut (*slot).edges).cast::<Edge>();
-        let place = site.wrapping_mul(2).wrapping_add(successor) as usize;
+        let place = place_of(site, successor);
         let edge = edges.add(place % EDGES);
         if (*edge).site == site + 1 && (*edge).successor == successor {
             return edge;
         }
         search(edges, place, site, successor)
     }
+}
+
+/// The two outcomes of most branches have a place each; the values of a switch
+/// and points that are merely reached are spread over all.
+#[inline(always)]
+fn place_of(site: u32, successor: u32) -> usize {
+    let two = site.wrapping_mul(2).wrapping_add(successor);
+    if successor < 2 {
+        return two as usize;
+    }
+    (two.wrapping_mul(SPREAD) >> 16) as usize
 }
 
 /// # Safety

@@ -233,7 +233,10 @@ async fn campaigns_builds_slices_and_all_sketch_versions_read_back() {
             watched: Vec::new(),
             unwatched: Vec::new(),
         },
-        placement: Placement { places: vec![1, 0] },
+        placement: Placement {
+            places: vec![1, 0],
+            ..Placement::default()
+        },
         patch_version: 1,
         patch: BlobId("p".into()),
         full: BlobId("f".into()),

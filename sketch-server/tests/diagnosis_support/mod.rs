@@ -87,6 +87,7 @@ pub fn plan(statements: &[u32]) -> TrackingPlan {
 pub fn everything_placed() -> Placement {
     Placement {
         places: vec![1; 1000],
+        ..Placement::default()
     }
 }
 

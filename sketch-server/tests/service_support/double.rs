@@ -222,6 +222,7 @@ impl Workshop for Double {
             deployed: deployed(plan.sigma),
             placement: Placement {
                 places: vec![1; plan.sites.len()],
+                ..Placement::default()
             },
         })
     }

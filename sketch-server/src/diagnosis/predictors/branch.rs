@@ -42,6 +42,18 @@ pub(super) fn observe_accounts(
     observations.coverage.branches_complete = run.passed.complete;
 }
 
+/// A branch of which some outcomes pass no hook would count only in runs in which
+/// it was seen: it cannot be compared.
+pub(super) fn forget_partial(observations: &mut Observations) {
+    let coverage = &observations.coverage;
+    observations.held.retain(|predictor| match predictor {
+        Predictor::Branch {
+            statement, column, ..
+        } => shown(coverage, *statement, *column),
+        _ => true,
+    });
+}
+
 pub(super) fn shown(coverage: &Coverage, statement: StatementId, column: u32) -> bool {
     coverage
         .hooked(|h| h.aspect == Aspect::Branch && h.statement == statement && h.column == column)

@@ -113,6 +113,7 @@ pub fn observe(run: &DecodedRun, plan: &TrackingPlan, placement: &Placement) -> 
     observations.coverage.unknown_order = thinned::unknown_order(run);
     branch::observe(run, plan, &mut observations);
     branch::observe_accounts(run, plan, &mut observations);
+    branch::forget_partial(&mut observations);
     value::observe(run, plan, &mut observations);
     value::observe_thinned(run, &mut observations);
     order::observe(&evidence, &mut observations);
@@ -139,7 +140,10 @@ fn coverage(run: &DecodedRun, plan: &TrackingPlan, placement: &Placement) -> Cov
             aspect: *aspect,
             column: site.column,
             location: site.location.clone(),
-            placed: placement.is_placed(site.id),
+            placed: match site.kind {
+                PointKind::Branch => placement.tells_all(site.id),
+                _ => placement.is_placed(site.id),
+            },
         };
         aspects.iter().map(hook).collect()
     };
