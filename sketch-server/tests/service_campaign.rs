@@ -46,6 +46,7 @@ fn verdict(enough: bool, settled: bool, discovered: &[u32]) -> Verdict {
         result: IterationResult::default(),
         best: None,
         discovered: discovered.iter().map(|n| StatementId(*n)).collect(),
+        promotions: Vec::new(),
     }
 }
 

@@ -57,6 +57,7 @@ mod pointers;
 mod points;
 mod points_to;
 mod program;
+mod promotion;
 #[cfg(test)]
 mod properties;
 mod reaching;
@@ -73,5 +74,6 @@ pub use load::{Loader, ModuleInput};
 pub use plan::plan;
 pub use plan_variants::plan_variants;
 pub use program::{Program, StatementInfo};
+pub use promotion::promote;
 pub use slice::{backward_slice, entry_for, slice_from};
 pub use stored::GraphError;
