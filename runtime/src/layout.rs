@@ -15,7 +15,7 @@
 /// "FSKETCH" and a byte that no text has.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"FSKETCH\x01");
 /// Grows with every change of this file.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 5;
 
 /// The variable that activates the runtime: `<fd>:<nonce in 16 hex digits>`.
 pub const ACTIVATION_VARIABLE: &str = "FAILSKETCH_FD";
@@ -169,7 +169,7 @@ pub struct ThreadSlot {
     pub ring: [Event; RING_EVENTS],
 }
 
-/// One aiming of a watchpoint.
+/// One aiming of a watchpoint; of size zero, the end of one.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Arm {
@@ -199,6 +199,14 @@ pub struct Header {
     /// How long the program may wait for the agent to take its watchpoints, once,
     /// before `main`. An agent that is gone is noticed at once.
     pub reply_patience_ms: u64,
+    /// Not zero: the program has a runtime of its own, and the preloaded object
+    /// only serves it.
+    pub tracked: u32,
+    pub padding: u32,
+
+    // Written by the preloaded object of a tracked build.
+    /// Where its [`Interposed`] is in the process; zero if there is none.
+    pub interposed: u64,
 
     // Written by the runtime.
     /// The process that claimed the region; zero if none did.
@@ -233,10 +241,33 @@ pub struct Header {
     pub arms_over_limit: u64,
     /// Arms skipped because the program has a seccomp filter.
     pub arms_sandboxed: u64,
+    /// Watches that ended because their memory was given back.
+    pub disarms: u64,
+    /// Processor time that the runtime's start took, in nanoseconds.
+    pub activation_ns: u64,
     pub maps_length: u32,
     pub maps_truncated: u32,
     pub last_arm: Arm,
     pub arm_log: [Arm; ARM_LOG],
+}
+
+/// What the preloaded object does for the runtime of a tracked build. Lies in
+/// the process's own memory.
+#[repr(C)]
+pub struct Interposed {
+    /// [`VERSION`].
+    pub version: u32,
+    /// Not zero: some slot is aimed.
+    pub watching: u32,
+    /// The address that each slot watches; zero for none.
+    pub watched: [u64; WATCH_SLOTS],
+    /// `extern "C" fn(slot: u32)`: the memory that a slot watches is about to be
+    /// given back. Zero until there is a runtime.
+    pub given_back: usize,
+    /// `extern "C" fn(signal: i32)`: the program is about to look at or to set
+    /// its handler; it has done so.
+    pub step_aside: usize,
+    pub step_in_front: usize,
 }
 
 /// Values of [`Control::off_reason`].
@@ -306,6 +337,9 @@ pub struct Crash {
     pub maps_truncated: u32,
     /// Not zero: the capture made no system calls.
     pub sandboxed: u32,
+    /// Not zero: the program's own handler ran after the capture.
+    pub taken_over: u32,
+    pub crash_padding: u32,
     pub stack: [u8; STACK_BYTES],
     pub maps: [u8; MAPS_BYTES],
 }

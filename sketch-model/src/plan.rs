@@ -100,6 +100,18 @@ pub struct TrackingPlan {
     pub watched: Vec<LocationName>,
     /// Locations that this plan does not watch and another variant, or none, does.
     pub unwatched: Vec<LocationName>,
+    /// Locations that have given up their slot: hooks record every access that a
+    /// watchpoint ever found. Only an audit plan still watches them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub promoted: Vec<LocationName>,
+    /// Meant for few runs: it watches promoted locations, to see whether
+    /// anything touches them that has no hook.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub audit: bool,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 /// Plans of earlier releases did not say.

@@ -189,6 +189,9 @@ pub struct WatchRecord {
     /// How often a slot should have been aimed and was not.
     #[serde(default)]
     pub skipped_aims: u64,
+    /// How often a watch ended because its memory was given back.
+    #[serde(default)]
+    pub disarmed: u64,
     /// Why there are no watchpoints, if there are none.
     pub refused: Option<String>,
 }

@@ -91,6 +91,8 @@ fn provenance(sigma: u32, failing: u64, successful: u64) -> Provenance {
         tracked_failure_rate: None,
         coverage: None,
         paused_runs: 0,
+        watched: Vec::new(),
+        promoted: Vec::new(),
     }
 }
 

@@ -47,6 +47,7 @@ fn verdict(enough: bool, settled: bool, discovered: &[u32]) -> Verdict {
         best: None,
         discovered: discovered.iter().map(|n| StatementId(*n)).collect(),
         explaining: Vec::new(),
+        promotions: Vec::new(),
     }
 }
 

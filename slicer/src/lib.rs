@@ -58,6 +58,7 @@ mod pointers;
 mod points;
 mod points_to;
 mod program;
+mod promotion;
 #[cfg(test)]
 mod properties;
 mod reaching;
@@ -74,5 +75,6 @@ pub use load::{Loader, ModuleInput};
 pub use plan::plan;
 pub use plan_variants::plan_variants;
 pub use program::{Program, StatementInfo};
+pub use promotion::promote;
 pub use slice::{backward_slice, entry_for, slice_from};
 pub use stored::GraphError;

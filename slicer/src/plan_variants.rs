@@ -93,7 +93,7 @@ fn split(whole: &TrackingPlan) -> Vec<TrackingPlan> {
     plans
 }
 
-fn watching(
+pub(crate) fn watching(
     whole: &TrackingPlan,
     wanted: &[LocationName],
     watched: &[LocationName],

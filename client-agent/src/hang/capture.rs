@@ -119,6 +119,7 @@ fn thread(pid: i32, tid: i32, maps: &str) -> io::Result<CrashCapture> {
         maps: maps.to_owned(),
         maps_truncated: false,
         sandboxed: false,
+        taken_over: false,
     })
 }
 

@@ -93,6 +93,7 @@ fn record(kernel: Box<dyn Kernel>, check: &str) -> RunRecord {
         check: Some(check.into()),
         max_overhead: None,
         costs: LazyCell::new(|| Costs::measure(false)),
+        quiet: false,
         modules: ModuleCache::default(),
     };
     let mut kept = Vec::new();

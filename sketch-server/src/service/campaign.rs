@@ -8,14 +8,15 @@
 //! ```
 //!
 //! Why σ does not grow for ever: it is capped by the slice. At the cap a new
-//! build is worth its cost only for statements that watchpoints discovered, and
-//! only [`LAST_REBUILDS`] times; after that the campaign keeps tracking with
+//! build is worth its cost only for statements that watchpoints discovered or
+//! locations that need no watchpoint any more, and only [`LAST_REBUILDS`] times; after that the campaign keeps tracking with
 //! the build it has until it settles or is stopped.
 //!
 //! Counts of one iteration start at zero: runs of different tracked builds are
 //! never pooled, because probing changes how often a program fails.
 
 use super::plans::PlanRuns;
+use super::promotion::Promotion;
 use super::storage::{BuildCounts, RunRole};
 use super::symbolize::LocatedFailure;
 use crate::diagnosis::IterationResult;
@@ -31,8 +32,8 @@ use std::collections::BTreeSet;
 /// recurrences are what is dear, and each iteration costs at least one.
 pub const FIRST_SIGMA: u32 = 16;
 
-/// How often discovered statements alone, with σ at the slice's length, are
-/// reason enough for another tracked build.
+/// How often discovered statements or promoted locations alone, with σ at the
+/// slice's length, are reason enough for another tracked build.
 pub const LAST_REBUILDS: u32 = 3;
 
 /// Failing runs of tracked builds, nearly without successful ones, after which
@@ -62,6 +63,9 @@ pub struct Campaign {
     /// distance: the next plan tracks them.
     #[serde(default)]
     pub explaining: Vec<StatementId>,
+    /// Locations of which hooks can tell all that watchpoints found.
+    #[serde(default)]
+    pub promotions: Vec<Promotion>,
     /// Rebuilds made with σ already at the slice's length.
     pub last_rebuilds: u32,
     /// Watching made nearly every run fail: plans watch nothing from then on.
@@ -113,6 +117,8 @@ pub struct Verdict {
     pub discovered: Vec<StatementId>,
     /// Statements that explain the best predictors.
     pub explaining: Vec<StatementId>,
+    /// Locations that need no watchpoint in the next plan.
+    pub promotions: Vec<Promotion>,
 }
 
 /// What to do after a verdict.
@@ -182,6 +188,7 @@ impl Campaign {
             slice_statements: None,
             discovered: Vec::new(),
             explaining: Vec::new(),
+            promotions: Vec::new(),
             last_rebuilds: 0,
             quiet: false,
             looks: 0,
@@ -314,19 +321,25 @@ impl Campaign {
             }
             self.quiet = true;
             self.learn(verdict.discovered);
+            self.promotions = verdict.promotions;
             return self.next_iteration();
         }
         self.looks += 1;
         self.failing_at_last_look = self.tracked_failing;
         let known = self.discovered.len();
         self.learn(verdict.discovered);
+        let promoted = |p: &Promotion| self.promotions.iter().any(|q| q.location == p.location);
+        let cheaper = !verdict.promotions.iter().all(promoted);
+        self.promotions = verdict.promotions;
         if verdict.settled {
             self.state = CampaignState::Settled;
             return Step::Settle;
         }
         match self.wider() {
             Some(sigma) => self.sigma = sigma,
-            None if self.discovered.len() > known && self.last_rebuilds < LAST_REBUILDS => {
+            None if (self.discovered.len() > known || cheaper)
+                && self.last_rebuilds < LAST_REBUILDS =>
+            {
                 self.last_rebuilds += 1;
             }
             None => {

@@ -136,8 +136,7 @@ impl Desk {
                 changes.slices.push((id, slice));
             }
             JobReport::Built(_, iterations, sigma) => {
-                let plans = iterations.iter().map(|i| &i.plan);
-                let plans = plans.map(|plan| PlanRuns::new(plan.variant, plan.tier));
+                let plans = iterations.iter().map(|i| PlanRuns::of(&i.plan));
                 campaign.built_for(sigma, plans.collect());
                 changes.iterations = iterations;
             }

@@ -5,6 +5,7 @@
 //! except for which failing runs are kept for drawing.
 
 use super::campaign::{Campaign, Verdict};
+use super::promotion::Findings;
 use super::storage::{BuildCounts, IterationRecord};
 use super::symbolize::{LocatedFailure, is_abort};
 use super::workshop::BuildCode;
@@ -29,6 +30,7 @@ pub struct Tracking {
     /// By plan: runs of different plans are never pooled.
     strata: BTreeMap<u32, Stratum>,
     discovered: BTreeSet<StatementId>,
+    findings: Findings,
     drawable: Vec<Drawable>,
     governed: Governed,
     /// What the last look could say.
@@ -78,6 +80,7 @@ impl Tracking {
             slice,
             strata: BTreeMap::new(),
             discovered: BTreeSet::new(),
+            findings: Findings::default(),
             drawable: Vec::new(),
             governed: Governed::default(),
             said: Power::Nothing,
@@ -122,6 +125,7 @@ impl Tracking {
             .ran
             .extend(diagnosis::executed(&run, plan).into_keys());
         self.discovered.extend(run.discovered(plan));
+        self.findings.add(record, &run, plan);
         self.governed.runs += 1;
         self.governed.paused += u64::from(!record.tracking.pauses.is_empty());
         self.governed.coverage += record.tracking.coverage();
@@ -189,6 +193,7 @@ impl Tracking {
                 best: best_of(&ranking, &sketch),
                 discovered: self.discovered.iter().copied().collect(),
                 explaining: self.explaining(failure, &ranking),
+                promotions: self.findings.promotions(&campaign.promotions),
             },
             sketch,
         }
@@ -228,6 +233,12 @@ impl Tracking {
         let governed = &self.governed;
         provenance.coverage = (governed.runs > 0).then(|| governed.coverage / governed.runs as f64);
         provenance.paused_runs = governed.paused;
+        let plans = || self.strata.values().map(|s| &s.iteration.plan);
+        let usual = plans().filter(|plan| !plan.audit);
+        let watched: BTreeSet<&LocationName> = usual.flat_map(|plan| &plan.watched).collect();
+        provenance.watched = watched.into_iter().cloned().collect();
+        let promoted: BTreeSet<&LocationName> = plans().flat_map(|plan| &plan.promoted).collect();
+        provenance.promoted = promoted.into_iter().cloned().collect();
         if governed.privacy.iter().any(|level| *level != Privacy::Full) {
             let levels = governed.privacy.iter().map(ToString::to_string);
             provenance.privacy = levels.collect::<Vec<_>>().join(" or ");
@@ -407,6 +418,8 @@ fn provenance(campaign: &Campaign, slice: &Slice, counts: BuildCounts) -> Proven
         ),
         coverage: None,
         paused_runs: 0,
+        watched: Vec::new(),
+        promoted: Vec::new(),
     }
 }
 

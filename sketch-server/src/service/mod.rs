@@ -23,6 +23,7 @@ mod http_error;
 mod llvm_workshop;
 mod pages;
 pub mod plans;
+mod promotion;
 mod run_view;
 mod serve;
 mod signing;

@@ -14,6 +14,9 @@
 //! by its name, while that is not more than [`SLACK`] runs ahead: changing plans
 //! costs an agent the making of another tracked build. If no plan fits, it gets one that asks for more:
 //! its hooks work, and the record says that its watchpoints were refused.
+//!
+//! An audit plan watches locations that have handed over to hooks. One run in
+//! [`AUDIT_SHARE`] of those that could gets it.
 
 use serde::{Deserialize, Serialize};
 use sketch_model::{AgentId, Tier, TrackingPlan};
@@ -24,6 +27,9 @@ pub const MOST_WATCHING: usize = 2;
 
 /// How many runs a plan may be ahead of the others before its agents change.
 pub const SLACK: u64 = 8;
+
+/// One tracked run in this many audits the promoted locations.
+pub const AUDIT_SHARE: u64 = 16;
 
 /// A plan of the current iteration, with the runs that used it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +42,9 @@ pub struct PlanRuns {
     pub successful: u64,
     /// Runs that failed in another way.
     pub otherwise: u64,
+    /// It audits promoted locations.
+    #[serde(default)]
+    pub audit: bool,
 }
 
 impl PlanRuns {
@@ -46,6 +55,15 @@ impl PlanRuns {
             failing: 0,
             successful: 0,
             otherwise: 0,
+            audit: false,
+        }
+    }
+
+    /// A plan that nobody has run yet.
+    pub fn of(plan: &TrackingPlan) -> PlanRuns {
+        PlanRuns {
+            audit: plan.audit,
+            ..PlanRuns::new(plan.variant, plan.tier)
         }
     }
 
@@ -63,6 +81,7 @@ pub fn worth_building(
 ) -> Vec<TrackingPlan> {
     let watches = !quiet && fleet.iter().any(|tier| *tier >= Tier::Watchpoints);
     let inline_only = fleet.contains(&Tier::Inline);
+    let (audits, plans): (Vec<_>, Vec<_>) = plans.into_iter().partition(|p| p.audit);
     let (watching, inline): (Vec<_>, Vec<_>) =
         plans.into_iter().partition(|p| p.tier > Tier::Inline);
     let mut chosen: Vec<TrackingPlan> = watching.into_iter().take(MOST_WATCHING).collect();
@@ -71,6 +90,9 @@ pub fn worth_building(
     }
     if chosen.is_empty() || inline_only {
         chosen.extend(inline);
+    }
+    if watches {
+        chosen.extend(audits);
     }
     chosen
 }
@@ -83,11 +105,19 @@ pub fn next_for(
     given: &dyn Fn(u32) -> u64,
 ) -> Option<u32> {
     let fits = |plan: &&PlanRuns| plan.tier <= tier;
-    let best = plans.iter().filter(fits).map(|p| p.tier).max();
-    let candidates: Vec<(u64, u32)> = plans
-        .iter()
+    let runs_of = |plan: &PlanRuns| given(plan.plan).max(plan.runs());
+    if let Some(audit) = plans.iter().filter(fits).find(|p| p.audit) {
+        let all: u64 = plans.iter().map(runs_of).sum();
+        // The first comes in the middle of its share: others have runs by then.
+        if runs_of(audit) * AUDIT_SHARE + AUDIT_SHARE / 2 <= all {
+            return Some(audit.plan);
+        }
+    }
+    let usual = || plans.iter().filter(|p| !p.audit);
+    let best = usual().filter(fits).map(|p| p.tier).max();
+    let candidates: Vec<(u64, u32)> = usual()
         .filter(|p| best.is_none_or(|best| p.tier == best))
-        .map(|p| (given(p.plan).max(p.runs()), p.plan))
+        .map(|p| (runs_of(p), p.plan))
         .collect();
     let fewest = candidates.iter().min()?;
     let own = candidates[share_of(agent, candidates.len())];
@@ -125,6 +155,8 @@ mod tests {
             implied: Vec::new(),
             watched: Vec::new(),
             unwatched: Vec::new(),
+            promoted: Vec::new(),
+            audit: false,
         }
     }
 
@@ -189,6 +221,41 @@ mod tests {
         let (most, fewest) = (given.iter().max().unwrap(), given.iter().min().unwrap());
         assert!(most - fewest <= SLACK, "{given:?}");
         assert!(changes < 2_000, "{changes} changes in 3000 runs");
+    }
+
+    #[test]
+    fn one_run_in_sixteen_audits_and_only_where_it_can() {
+        let audit = PlanRuns {
+            audit: true,
+            ..PlanRuns::new(1, Tier::Watchpoints)
+        };
+        let plans = [PlanRuns::new(0, Tier::Inline), audit];
+        let mut given = [0u64; 2];
+        for _ in 0..160 {
+            let agent = AgentId("a".into());
+            let next = next_for(&agent, Tier::Watchpoints, &plans, &|p| given[p as usize]);
+            given[next.expect("a plan") as usize] += 1;
+        }
+        assert_eq!(given, [150, 10]);
+        let agent = AgentId("a".into());
+        let inline = next_for(&agent, Tier::Inline, &plans, &|_| 1000);
+        assert_eq!(inline, Some(0));
+    }
+
+    #[test]
+    fn an_audit_is_built_where_somebody_can_watch() {
+        let audit = TrackingPlan {
+            audit: true,
+            ..plan(1, Tier::Watchpoints)
+        };
+        let plans = || vec![plan(0, Tier::Inline), audit.clone()];
+        let built = |fleet: &[Tier], quiet| -> Vec<u32> {
+            let chosen = worth_building(plans(), &fleet.iter().copied().collect(), quiet);
+            chosen.iter().map(|p| p.variant).collect()
+        };
+        assert_eq!(built(&[Tier::Watchpoints], false), [0, 1]);
+        assert_eq!(built(&[Tier::Inline], false), [0]);
+        assert_eq!(built(&[Tier::Watchpoints], true), [0]);
     }
 
     #[test]

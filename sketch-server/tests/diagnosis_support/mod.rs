@@ -81,6 +81,8 @@ pub fn plan(statements: &[u32]) -> TrackingPlan {
         sites,
         watched: vec![queue_mut()],
         unwatched: Vec::new(),
+        promoted: Vec::new(),
+        audit: false,
     }
 }
 
