@@ -26,6 +26,7 @@ mod environment;
 mod governor;
 #[cfg(not(failsketch_preload))]
 mod hooks;
+mod last_words;
 mod maps;
 #[cfg(not(failsketch_preload))]
 mod perf_attr;

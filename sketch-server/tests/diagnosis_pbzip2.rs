@@ -114,6 +114,7 @@ fn sketch(
             kind: &kind,
             statement: &statement(UNLOCK, text(UNLOCK)),
             stack: &["consumer (pbzip2.c:60)".to_owned()],
+            said: None,
         },
         slice,
         plan: Some(plan),

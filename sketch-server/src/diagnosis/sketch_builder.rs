@@ -15,14 +15,15 @@ use super::decoded_run::DecodedRun;
 use super::order::Evidence;
 use super::predictors::order::last_occurrence;
 use super::roles;
+use super::said;
 use super::sentences::{self, Names};
 use super::sketch_values;
 use super::steps::{self, Step, Subject};
 use super::stop_rule::{SIGNIFICANT, best_overall};
 use sketch_model::{
-    BuildId, CampaignId, Emphasis, FailureKind, FailureSketch, OrderArrow, PredictorClass,
-    Provenance, RankedPredictor, Ranking, Schema, SketchPredictor, SketchStep, SketchThread, Slice,
-    SourceLocation, Statement, StatementId, ThreadIndex, TrackingPlan,
+    BuildId, CampaignId, Emphasis, FailureKind, FailureSketch, LastWords, OrderArrow,
+    PredictorClass, Provenance, RankedPredictor, Ranking, Schema, SketchPredictor, SketchStep,
+    SketchThread, Slice, SourceLocation, Statement, StatementId, ThreadIndex, TrackingPlan,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,6 +40,8 @@ pub struct FailureWords<'a> {
     pub statement: &'a Statement,
     /// The failing stack, innermost first, as "function (file:line)".
     pub stack: &'a [String],
+    /// What the program said when it aborted.
+    pub said: Option<&'a LastWords>,
 }
 
 /// Everything that a sketch is made of.
@@ -95,6 +98,7 @@ pub fn build(inputs: SketchInputs<'_>) -> FailureSketch {
             inputs.failure.kind, statement.function, statement.location
         ),
         summary: summary(&inputs, &names),
+        said: inputs.failure.said.and_then(said::in_one_line),
         settled: inputs.settled,
         stack: inputs.failure.stack.to_vec(),
         threads: threads

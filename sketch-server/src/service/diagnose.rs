@@ -345,6 +345,7 @@ fn draw(drawing: Drawing<'_>) -> FailureSketch {
             kind: &drawing.failure.kind,
             statement: &drawing.failure.failing,
             stack: &drawing.failure.stack(),
+            said: drawing.failure.said.as_ref(),
         },
         slice: drawing.slice,
         plan: drawing.plan,
