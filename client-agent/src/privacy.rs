@@ -13,7 +13,7 @@
 //! and stacks of watchpoint hits hold anything, so only return addresses stay.
 
 use sketch_model::{
-    Outcome, Privacy, ProbeEvent, ProbeKind, RunRecord, RuntimeAddress, SeenShapes,
+    FailureReport, Outcome, Privacy, ProbeEvent, ProbeKind, RunRecord, RuntimeAddress, SeenShapes,
 };
 use std::collections::HashMap;
 
@@ -70,6 +70,7 @@ fn shapes(record: &mut RunRecord, secret: &[u8]) {
     if let Outcome::Failure(report) = &mut record.outcome {
         let null = |address: &RuntimeAddress| address.0 < NULL_PAGE;
         report.fault_address = report.fault_address.filter(null);
+        withhold_words(report);
     }
 }
 
@@ -94,6 +95,25 @@ fn control_flow_only(record: &mut RunRecord) {
     }
     if let Outcome::Failure(report) = &mut record.outcome {
         report.fault_address = None;
+        withhold_words(report);
+    }
+}
+
+/// Messages and texts of exceptions may hold values; which type was thrown is
+/// control flow.
+fn withhold_words(report: &mut FailureReport) {
+    let Some(said) = &mut report.said else {
+        return;
+    };
+    let text = said.exception.as_mut().and_then(|e| e.text.take());
+    if said.message.take().is_some() || text.is_some() {
+        report.gaps.push(
+            "what the program said when it aborted was withheld: values may not leave this machine"
+                .into(),
+        );
+    }
+    if said.exception.is_none() {
+        report.said = None;
     }
 }
 

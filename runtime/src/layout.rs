@@ -15,7 +15,7 @@
 /// "FSKETCH" and a byte that no text has.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"FSKETCH\x01");
 /// Grows with every change of this file.
-pub const VERSION: u32 = 5;
+pub const VERSION: u32 = 6;
 
 /// The variable that activates the runtime: `<fd>:<nonce in 16 hex digits>`.
 pub const ACTIVATION_VARIABLE: &str = "FAILSKETCH_FD";
@@ -55,6 +55,10 @@ pub const ARM_LOG: usize = 64;
 pub const MAPS_BYTES: usize = 128 * 1024;
 /// Bytes of the crashing thread's stack kept.
 pub const STACK_BYTES: usize = 64 * 1024;
+/// Bytes kept of what an aborting program said: a message, an exception's text.
+pub const WORDS_BYTES: usize = 1024;
+/// Bytes kept of the name of an exception's type.
+pub const TYPE_NAME_BYTES: usize = 256;
 /// The part of the stack below `rsp` that leaf functions may use.
 pub const RED_ZONE: u64 = 128;
 
@@ -340,6 +344,17 @@ pub struct Crash {
     /// Not zero: the program's own handler ran after the capture.
     pub taken_over: u32,
     pub crash_padding: u32,
+    /// What an aborting program said; each length is zero if it said nothing.
+    pub message_length: u32,
+    pub exception_type_length: u32,
+    pub exception_text_length: u32,
+    pub padding: u32,
+    /// The C library's message: a failed assertion, a broken heap.
+    pub message: [u8; WORDS_BYTES],
+    /// The type of the C++ exception in flight, as the ABI spells it.
+    pub exception_type: [u8; TYPE_NAME_BYTES],
+    /// The text it was made with.
+    pub exception_text: [u8; WORDS_BYTES],
     pub stack: [u8; STACK_BYTES],
     pub maps: [u8; MAPS_BYTES],
 }
@@ -355,5 +370,9 @@ pub struct Region {
     pub threads: [ThreadSlot; THREAD_SLOTS],
 }
 
-/// The exact size of the memfd.
+/// The exact size of the memfd of a tracked build.
 pub const REGION_SIZE: usize = size_of::<Region>();
+/// The exact size of the memfd of a program that only has its crash captured: the
+/// region up to the threads' slots, which are most of it, and whose pages would
+/// cost every start milliseconds.
+pub const CAPTURE_SIZE: usize = core::mem::offset_of!(Region, threads);

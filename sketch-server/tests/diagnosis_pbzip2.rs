@@ -117,6 +117,7 @@ fn sketch(
             statement: &statement(UNLOCK, text(UNLOCK)),
             stack: &["consumer (pbzip2.c:60)".to_owned()],
             caller: None,
+            said: None,
         },
         slice,
         plan: Some(plan),

@@ -26,6 +26,7 @@ fn campaign(slice: u32) -> Campaign {
         },
         callers: Vec::new(),
         others: Vec::new(),
+        said: None,
     };
     let mut campaign = Campaign::begin(
         CampaignId(1),

@@ -131,6 +131,7 @@ fn failure(
         schema: Schema::default(),
         kind,
         fault_address: None,
+        said: None,
         threads: vec![ThreadStack {
             tid: failing.tid,
             frames: vec![frame],

@@ -26,6 +26,7 @@ pub mod population;
 pub mod predictors;
 pub mod ranking;
 pub mod roles;
+mod said;
 pub mod sentences;
 pub mod shared_location;
 pub mod sketch_builder;

@@ -19,12 +19,13 @@ use super::order::Evidence;
 use super::origins;
 use super::predictors::order::last_occurrence;
 use super::roles;
+use super::said;
 use super::sentences::{self, Names};
 use super::sketch_values;
 use super::steps::{self, Step, Subject};
 use super::stop_rule::{best_overall, is_good, is_significant};
 use sketch_model::{
-    BuildId, CampaignId, Emphasis, FailureKind, FailureSketch, OrderArrow, PointKind,
+    BuildId, CampaignId, Emphasis, FailureKind, FailureSketch, LastWords, OrderArrow, PointKind,
     PredictorClass, Provenance, RankedPredictor, Ranking, Schema, SketchPredictor, SketchStep,
     SketchThread, Slice, SourceLocation, Statement, StatementId, ThreadIndex, TrackingPlan,
 };
@@ -47,6 +48,8 @@ pub struct FailureWords<'a> {
     pub stack: &'a [String],
     /// The call that led into the failing function.
     pub caller: Option<&'a Statement>,
+    /// What the program said when it aborted.
+    pub said: Option<&'a LastWords>,
 }
 
 /// Everything that a sketch is made of.
@@ -104,6 +107,7 @@ pub fn build(inputs: SketchInputs<'_>) -> FailureSketch {
             inputs.failure.kind, statement.function, statement.location
         ),
         summary: summary(&inputs, &names),
+        said: inputs.failure.said.and_then(said::in_one_line),
         settled: inputs.settled,
         stack: inputs.failure.stack.to_vec(),
         threads: threads

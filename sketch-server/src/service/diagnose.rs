@@ -382,6 +382,7 @@ fn draw(drawing: Drawing<'_>) -> FailureSketch {
             statement: &drawing.failure.failing,
             stack: &drawing.failure.stack(),
             caller: drawing.failure.callers.first(),
+            said: drawing.failure.said.as_ref(),
         },
         slice: drawing.slice,
         plan: drawing.plan,

@@ -116,6 +116,7 @@ impl BuildCode for Code {
             failing: statements.next()?,
             callers: statements.collect(),
             others: Vec::new(),
+            said: None,
         })
     }
 

@@ -25,6 +25,7 @@ pub fn crash(lines: &[u32]) -> Outcome {
             name: "SIGSEGV".into(),
         },
         fault_address: Some(RuntimeAddress(0)),
+        said: None,
         threads: vec![ThreadStack {
             tid: 101,
             frames: lines.iter().map(frame).collect(),
