@@ -32,11 +32,12 @@ pub mod statistics;
 pub mod steps;
 pub mod stop_rule;
 pub mod trace;
+pub mod traced;
 pub mod value_evidence;
 mod withheld;
 
 pub use attribution::{CodeMap, FunctionCode};
-pub use decoded_run::{DecodedRun, RunThread};
+pub use decoded_run::{DecodedRun, RunThread, weight_of};
 pub use executed::{Proof, executed};
 pub use population::Population;
 pub use predictors::{Answer, Observations, observe};
@@ -44,3 +45,4 @@ pub use ranking::{Nearness, rank, rank_apart};
 pub use sketch_builder::{FailureWords, SketchInputs, build};
 pub use stop_rule::{IterationResult, Wanted, best_overall, settled, wanted};
 pub use trace::decode;
+pub use traced::{TracedInput, add_trace, of_trace};

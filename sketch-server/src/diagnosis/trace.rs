@@ -77,6 +77,8 @@ pub fn decode(record: &RunRecord, plan: &TrackingPlan, code: &dyn CodeMap) -> Op
         missing: missing || record.unrecorded_threads > 0 || paused,
         passed: passed(record, plan),
         watch,
+        by_trace: false,
+        counted: Vec::new(),
     })
 }
 

@@ -8,6 +8,7 @@
 use super::campaign::Campaign;
 use super::plans::worth_building;
 use super::storage::{Blobs, IterationRecord};
+use super::trace_reader::TraceReader;
 use super::workshop::{TrackedBinary, Workshop, WorkshopError};
 use code_patch::SecretKey;
 use sketch_model::{CampaignId, Slice, TrackingPlan};
@@ -25,6 +26,7 @@ pub struct Tools {
     pub workshop: Arc<dyn Workshop>,
     pub blobs: Arc<Blobs>,
     pub key: Arc<SecretKey>,
+    pub traces: TraceReader,
 }
 
 /// One iteration to prepare.

@@ -184,6 +184,8 @@ pub fn run(id: &str, failed: bool, script: &str) -> DecodedRun {
         missing: false,
         passed: Default::default(),
         watch: WatchCoverage { complete },
+        by_trace: false,
+        counted: Vec::new(),
     }
 }
 
