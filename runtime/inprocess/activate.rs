@@ -165,7 +165,7 @@ fn offer(fd: i32, nonce: u64) -> bool {
     const PAGE: usize = 4096;
     const { assert!(offset_of!(Region, header) == 0 && size_of::<Header>() <= PAGE) };
     let seals = sys::fcntl(fd, sys::F_GET_SEALS, 0);
-    if seals < 0 || seals & sys::F_SEAL_SHRINK == 0 || sys::file_size(fd) != REGION_SIZE as isize {
+    if seals < 0 || seals & sys::F_SEAL_SHRINK == 0 || sys::file_size(fd) != crate::layout::REGION_SIZE as isize {
         return false;
     }
     let at = sys::map(PAGE, sys::PROT_READ_WRITE, sys::MAP_SHARED, fd);

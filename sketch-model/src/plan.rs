@@ -132,6 +132,17 @@ impl TrackingPlan {
         self.statements.iter().any(|s| s.id == id)
     }
 
+    /// Whether the processor's trace tells the ways of branches, so that they
+    /// need no hook.
+    pub fn traces_branches(&self) -> bool {
+        self.tier == Tier::IntelPt
+    }
+
+    /// Whether a site is to be hooked.
+    pub fn is_hooked(&self, site: &Site) -> bool {
+        !(self.traces_branches() && site.kind == PointKind::Branch)
+    }
+
     /// Every statement that has a hook or is tracked without one.
     pub fn all_statements(&self) -> impl Iterator<Item = &Statement> {
         self.statements.iter().chain(&self.beside)

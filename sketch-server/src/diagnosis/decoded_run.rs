@@ -91,6 +91,12 @@ pub struct DecodedRun {
     #[serde(default)]
     pub thinned: Vec<ThinnedAccess>,
     pub watch: WatchCoverage,
+    /// The processor's own trace tells of statements and branches.
+    #[serde(default)]
+    pub by_trace: bool,
+    /// How often threads ran statements of which the trace keeps one event.
+    #[serde(default)]
+    pub counted: Vec<(ThreadIndex, StatementId, u64)>,
 }
 
 impl DecodedRun {

@@ -36,11 +36,12 @@ pub mod steps;
 pub mod stop_rule;
 pub mod thinned;
 pub mod trace;
+pub mod traced;
 pub mod value_evidence;
 mod withheld;
 
 pub use attribution::{CodeMap, FunctionCode};
-pub use decoded_run::{DecodedRun, RunThread};
+pub use decoded_run::{DecodedRun, RunThread, weight_of};
 pub use executed::{Proof, executed};
 pub use explanation::{causes, explanation};
 pub use population::Population;
@@ -49,3 +50,4 @@ pub use ranking::{Nearness, rank, rank_apart};
 pub use sketch_builder::{FailureWords, SketchInputs, build};
 pub use stop_rule::{IterationResult, Power, best_overall, power, promising, settled};
 pub use trace::decode;
+pub use traced::{TracedInput, add_trace, of_trace};

@@ -244,6 +244,10 @@ fn executions(evidence: &Evidence<'_>) -> (Vec<Execution>, Times) {
         let most = times.entry(key).or_default();
         *most = (*most).max(count);
     }
+    for (thread, statement, count) in &evidence.run.counted {
+        let most = times.entry((*thread, *statement)).or_default();
+        *most = (*most).max(*count);
+    }
     (executions, times)
 }
 

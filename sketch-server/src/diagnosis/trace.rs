@@ -85,6 +85,8 @@ pub fn decode(record: &RunRecord, plan: &TrackingPlan, code: &dyn CodeMap) -> Op
         passed: passed(record, plan),
         thinned,
         watch,
+        by_trace: false,
+        counted: Vec::new(),
     })
 }
 

@@ -19,6 +19,7 @@ use super::plans::PlanRuns;
 use super::promotion::Promotion;
 use super::storage::{BuildCounts, RunRole};
 use super::symbolize::LocatedFailure;
+use super::traced_runs::TracedRuns;
 use crate::diagnosis::IterationResult;
 use serde::{Deserialize, Serialize};
 use sketch_model::{
@@ -101,6 +102,9 @@ pub struct Campaign {
     /// When the failure was seen; `None` if that was before it was noted.
     #[serde(default)]
     pub seen: Option<Seen>,
+    /// Runs of P whose Intel PT tells of branches; they belong to no iteration.
+    #[serde(default)]
+    pub traced: TracedRuns,
 }
 
 /// What the current iteration's population says.
@@ -206,6 +210,7 @@ impl Campaign {
             history: Vec::new(),
             declared: false,
             seen: None,
+            traced: TracedRuns::default(),
         }
     }
 
@@ -351,6 +356,25 @@ impl Campaign {
         }
         self.history = vec![verdict.result];
         self.next_iteration()
+    }
+
+    /// Whether traced runs of P may come.
+    pub fn expects_traces(&self) -> bool {
+        self.fleet.contains(&Tier::IntelPt)
+    }
+
+    /// Takes note of a verdict that a traced run of P brought. It may end the
+    /// campaign; σ and the tracked builds go their own way.
+    pub fn judge_traced(&mut self, verdict: Verdict) {
+        self.best = verdict.best;
+        if self.is_over() || !verdict.enough {
+            return;
+        }
+        self.looks += 1;
+        if verdict.settled {
+            self.state = CampaignState::Settled;
+        }
+        self.history = vec![verdict.result];
     }
 
     /// Nearly every tracked run fails, so there is nothing to compare with. A

@@ -188,6 +188,8 @@ pub fn run(id: &str, failed: bool, script: &str) -> DecodedRun {
         passed: Default::default(),
         thinned: Vec::new(),
         watch: WatchCoverage { complete },
+        by_trace: false,
+        counted: Vec::new(),
     }
 }
 

@@ -66,6 +66,9 @@ pub struct Coverage {
     /// Every way that a branch went is known.
     #[serde(default)]
     pub branches_complete: bool,
+    /// Branches have no hooks: without a whole trace nothing is known of them.
+    #[serde(default)]
+    pub branches_traced: bool,
     /// Statements that a watchpoint saw touch a location of which it saw
     /// everything since it was armed.
     pub watched: BTreeSet<(StatementId, LocationName)>,
@@ -150,6 +153,7 @@ fn coverage(run: &DecodedRun, plan: &TrackingPlan, placement: &Placement) -> Cov
     let mut coverage = Coverage {
         hooks: plan.sites.iter().flat_map(hooks).collect(),
         complete: run.trace.incomplete.is_empty() && run.holes.is_empty() && !run.missing,
+        branches_traced: plan.traces_branches(),
         ..Coverage::default()
     };
     for event in &run.trace.events {
@@ -171,7 +175,10 @@ impl Observations {
     /// What this run says about a predictor, also one that it never met.
     pub fn answer(&self, predictor: &Predictor) -> Answer {
         let complete = match predictor {
-            Predictor::Branch { .. } => self.coverage.complete || self.coverage.branches_complete,
+            Predictor::Branch { .. } => {
+                let hooked = self.coverage.complete && !self.coverage.branches_traced;
+                hooked || self.coverage.branches_complete
+            }
             _ => self.coverage.complete,
         };
         if self.held.contains(predictor) {

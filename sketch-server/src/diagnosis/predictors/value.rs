@@ -30,7 +30,7 @@ pub(super) fn observe(run: &DecodedRun, plan: &TrackingPlan, observations: &mut 
         };
         let column = match event.source {
             Source::Probe(site) => plan.site(site).map_or(0, |s| s.column),
-            Source::Watchpoint | Source::Implied(_) => 0,
+            Source::Watchpoint | Source::Trace | Source::Implied(_) => 0,
         };
         let location = event.location.clone().unwrap_or(LocationName::Unnamed);
         match event.value.filter(|v| v.exact) {
