@@ -108,6 +108,7 @@ pub fn report(
         fault_address: crash
             .and_then(|crash| crash.fault_address)
             .map(RuntimeAddress),
+        said: crash.and_then(|crash| crash.said.clone()),
         threads,
         mappings: modules.iter().map(|module| module.mapping()).collect(),
         gaps,
@@ -126,6 +127,7 @@ pub fn hang_report(hang: &Hang, main: &MainModule, modules: &mut ModuleCache) ->
         schema: Schema::default(),
         kind: FailureKind::Hang,
         fault_address: None,
+        said: None,
         threads: stacks.collect(),
         mappings: modules.iter().map(|module| module.mapping()).collect(),
         gaps: hang.gaps.clone(),

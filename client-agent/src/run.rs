@@ -34,8 +34,6 @@ use std::{
     time::Instant,
 };
 
-/// Each re-aim costs the program tens of microseconds per thread.
-const ARM_LIMIT: u64 = 4096;
 /// The answer takes about a millisecond; this bounds the start of a program on a
 /// machine so busy that the agent does not get to run.
 const REPLY_PATIENCE_MS: u64 = 2000;
@@ -64,6 +62,8 @@ pub struct Recorder {
     pub check: Option<String>,
     /// The share of processor time that tracking may cost; `None` for any.
     pub max_overhead: Option<f64>,
+    /// How often watchpoints may be aimed in one run.
+    pub trap_budget: u64,
     /// Measured when a tracked build first runs.
     pub costs: LazyCell<Costs>,
     /// The tracked build of this run watches nothing: opening watchpoints would
@@ -287,7 +287,7 @@ impl Supervisor<'_> {
             },
             cpus: sys::processors(),
             socket: programs_socket.as_ref().map(|s: &UnixStream| s.as_raw_fd()),
-            arm_limit: ARM_LIMIT,
+            arm_limit: recorder.trap_budget,
             reply_patience_ms: REPLY_PATIENCE_MS,
             tracked: tracked.is_some(),
         };

@@ -14,6 +14,7 @@ use crate::{
     process::{environment, supervise::Ended, sys},
     program::{KnownProgram, ProgramKind},
     pt::PtSource,
+    record,
     run::{Recorder, Supervisor},
     say::say,
     settings::Settings,
@@ -27,9 +28,8 @@ use std::{cell::LazyCell, fs::File, io::Write, path::PathBuf, thread, time::Dura
 /// A simulated fleet member gives up after this many unanswered questions.
 const MOST_SILENCES: u32 = 30;
 const AFTER_SILENCE: Duration = Duration::from_secs(1);
-/// How much slower than the original a tracked build may be before it is
-/// withdrawn; the governor's limit is much lower, this is for when it fails.
-const MOST_SLOWDOWN: f64 = 2.0;
+/// Servers take 16 MiB in one request.
+const LARGEST_RECORD: usize = 15 << 20;
 
 /// What the server wants run, and why it may not be.
 struct Next {
@@ -119,6 +119,7 @@ impl<'a> Session<'a> {
                 hang: settings.policy.hang(),
                 check: settings.policy.check.clone(),
                 max_overhead: settings.policy.overhead_share(),
+                trap_budget: settings.policy.trap_budget,
                 costs: LazyCell::new(measure),
                 quiet: false,
                 modules: ModuleCache::default(),
@@ -166,7 +167,11 @@ impl<'a> Session<'a> {
             }
             if let Some(path) = &counts {
                 let mut canary = Canary::load(path);
-                canary.add(&record, next.expected.as_ref(), MOST_SLOWDOWN);
+                canary.add(
+                    &record,
+                    next.expected.as_ref(),
+                    settings.policy.max_slowdown,
+                );
                 if let Some(reason) = canary.withdrawn() {
                     say(format_args!("the tracked build is withdrawn: {reason}"));
                 }
@@ -338,7 +343,7 @@ fn keep_record(mut record: RunRecord, settings: &mut Settings, store: Option<&mu
         true => Worth::Failure,
         false => Worth::Success,
     };
-    let mut line = match serde_json::to_vec(&record) {
+    let mut line = match record::written(&mut record, LARGEST_RECORD) {
         Ok(line) => line,
         Err(error) => {
             say(format_args!(

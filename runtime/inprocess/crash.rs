@@ -32,7 +32,7 @@ use crate::{
     layout::{
         CRASH_COMPLETE, CRASH_NONE, CRASH_WRITING, MAPS_BYTES, RED_ZONE, Region, STACK_BYTES,
     },
-    maps, state, sys,
+    last_words, maps, state, sys,
 };
 use core::{
     arch::{asm, global_asm},
@@ -369,6 +369,9 @@ unsafe fn capture(
                 let copied = maps::copy_own_maps((&raw mut (*crash).maps).cast(), MAPS_BYTES);
                 (*crash).maps_length = copied.length;
                 (*crash).maps_truncated = copied.truncated;
+                if signal == SIGABRT {
+                    last_words::take_down(crash);
+                }
             } else {
                 (*crash).sandboxed = 1;
                 (*crash).tid = state::known_tid();

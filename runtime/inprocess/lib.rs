@@ -28,6 +28,7 @@ mod governor;
 mod hooks;
 #[cfg(failsketch_preload)]
 mod interpose;
+mod last_words;
 mod maps;
 #[cfg(failsketch_preload)]
 mod next_symbol;

@@ -101,11 +101,11 @@ fn the_preloadable_object_needs_the_loader_and_offers_what_it_stands_in_front_of
 #[test]
 fn the_layout_is_the_one_that_its_version_names() {
     // A change here must come with a new `layout::VERSION`.
-    assert_eq!(runtime::layout::VERSION, 4);
+    assert_eq!(runtime::layout::VERSION, 6);
     assert_eq!(size_of::<Event>(), 40);
     assert_eq!(
         size_of::<ThreadSlot>(),
-        64 + 32 * EDGES + 40 * (HEAD_EVENTS + RING_EVENTS)
+        64 + 80 * EDGES + 40 * (HEAD_EVENTS + RING_EVENTS)
     );
     assert_eq!(REGION_SIZE % 4096, 0);
     assert!(RING_EVENTS.is_power_of_two());

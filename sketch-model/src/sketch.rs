@@ -136,6 +136,9 @@ pub struct FailureSketch {
     pub title: String,
     /// The one-sentence answer, or what is still missing for one.
     pub summary: String,
+    /// What the program said when it aborted, in one line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub said: Option<String>,
     /// Whether the diagnosis has come to its end.
     pub settled: bool,
     /// The failing stack, innermost first, as "function (file:line)".

@@ -92,6 +92,7 @@ fn record(kernel: Box<dyn Kernel>, check: &str) -> RunRecord {
         hang: None,
         check: Some(check.into()),
         max_overhead: None,
+        trap_budget: 4096,
         costs: LazyCell::new(|| Costs::measure(false)),
         quiet: false,
         modules: ModuleCache::default(),

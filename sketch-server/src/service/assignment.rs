@@ -103,6 +103,7 @@ mod tests {
             },
             callers: Vec::new(),
             others: Vec::new(),
+            said: None,
         };
         let mut campaign = Campaign::begin(
             CampaignId(id),

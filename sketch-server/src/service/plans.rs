@@ -7,7 +7,8 @@
 //! some agent of the fleet can make use of are built, and of those that watch at
 //! most [`MOST_WATCHING`], nearest locations first; what they leave out is said
 //! in the plans (`unwatched`) and comes with a later iteration, when a tracked
-//! access needs no watch any more.
+//! access needs no watch any more. For agents that trace (Intel PT) each has a
+//! second form without hooks for branches: the trace tells of those.
 //!
 //! An agent gets a plan of the highest tier that it can serve, among those the
 //! one with the fewest runs; except that it stays with a plan of its own, chosen
@@ -21,6 +22,9 @@
 use serde::{Deserialize, Serialize};
 use sketch_model::{AgentId, Tier, TrackingPlan};
 use std::collections::BTreeSet;
+
+/// The number of the plan by which traced runs of P itself are read.
+pub const TRACED: u32 = u32::MAX;
 
 /// Plans with watchpoints that one iteration builds.
 pub const MOST_WATCHING: usize = 2;
@@ -81,6 +85,7 @@ pub fn worth_building(
 ) -> Vec<TrackingPlan> {
     let watches = !quiet && fleet.iter().any(|tier| *tier >= Tier::Watchpoints);
     let inline_only = fleet.contains(&Tier::Inline);
+    let count = plans.len();
     let (audits, plans): (Vec<_>, Vec<_>) = plans.into_iter().partition(|p| p.audit);
     let (watching, inline): (Vec<_>, Vec<_>) =
         plans.into_iter().partition(|p| p.tier > Tier::Inline);
@@ -91,10 +96,34 @@ pub fn worth_building(
     if chosen.is_empty() || inline_only {
         chosen.extend(inline);
     }
+    let mut chosen = by_trace(chosen, fleet, count);
     if watches {
         chosen.extend(audits);
     }
     chosen
+}
+
+/// With agents that trace, plans without hooks for branches: each of the most
+/// that the fleet can use, beside its original if others need that.
+fn by_trace(chosen: Vec<TrackingPlan>, fleet: &BTreeSet<Tier>, count: usize) -> Vec<TrackingPlan> {
+    let best = chosen.iter().map(|plan| plan.tier).max();
+    let Some(best) = best.filter(|_| fleet.contains(&Tier::IntelPt)) else {
+        return chosen;
+    };
+    let traced = chosen.iter().filter(|plan| plan.tier == best);
+    let traced: Vec<TrackingPlan> = traced
+        .map(|plan| TrackingPlan {
+            variant: count as u32 + plan.variant,
+            tier: Tier::IntelPt,
+            ..plan.clone()
+        })
+        .collect();
+    let needed = |plan: &TrackingPlan| match plan.tier {
+        Tier::Inline => fleet.contains(&Tier::Inline),
+        _ => fleet.contains(&Tier::Watchpoints),
+    };
+    let untraced = chosen.into_iter().filter(needed);
+    traced.into_iter().chain(untraced).collect()
 }
 
 /// The plan that an agent runs next, by how often each was given out.
@@ -174,8 +203,11 @@ mod tests {
         assert_eq!(built(1, &[Tier::Watchpoints]), [0]);
         assert_eq!(built(1, &[Tier::Inline]), [1]);
         assert_eq!(built(1, &[Tier::Inline, Tier::Watchpoints]), [0, 1]);
-        assert_eq!(built(5, &[Tier::IntelPt]), [0, 1]);
-        assert_eq!(built(5, &[Tier::IntelPt, Tier::Inline]), [0, 1, 5]);
+        // Where processors trace, branches need no hooks: plans of their own.
+        assert_eq!(built(5, &[Tier::IntelPt]), [6, 7]);
+        assert_eq!(built(5, &[Tier::IntelPt, Tier::Inline]), [6, 7, 5]);
+        let all = [Tier::Inline, Tier::Watchpoints, Tier::IntelPt];
+        assert_eq!(built(5, &all), [6, 7, 0, 1, 5]);
         // Nothing to watch, or a fleet of which nothing is known yet.
         assert_eq!(built(0, &[Tier::Watchpoints]), [0]);
         assert_eq!(built(1, &[]), [0]);

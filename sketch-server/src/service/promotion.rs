@@ -220,6 +220,7 @@ mod tests {
             sampling_probability: 1.0,
             outcome: match failed {
                 true => Outcome::Failure(FailureReport {
+                    said: None,
                     schema: Schema::default(),
                     kind: FailureKind::ExitCode(1),
                     fault_address: None,
@@ -253,6 +254,9 @@ mod tests {
             privacy: Default::default(),
         };
         let run = DecodedRun {
+            by_trace: false,
+            counted: Vec::new(),
+            thinned: Vec::new(),
             trace: ExecutionTrace {
                 run: RunId("r".into()),
                 variant,
@@ -305,6 +309,7 @@ mod tests {
         let whole = plan(&[(1, PointKind::Load), (2, PointKind::Store)]);
         assert!(met_by(&promotion, &whole));
         let places = |places: &[u32]| Placement {
+            partial: Vec::new(),
             places: places.to_vec(),
         };
         assert!(placed_in(&promotion, &whole, &places(&[1, 2])));

@@ -9,6 +9,7 @@ use super::campaign::Campaign;
 use super::plans::worth_building;
 use super::promotion::{Promotion, met_by, placed_in};
 use super::storage::{Blobs, IterationRecord};
+use super::trace_reader::TraceReader;
 use super::workshop::{TrackedBinary, Workshop, WorkshopError};
 use code_patch::SecretKey;
 use sketch_model::{CampaignId, Slice, TrackingPlan};
@@ -26,6 +27,7 @@ pub struct Tools {
     pub workshop: Arc<dyn Workshop>,
     pub blobs: Arc<Blobs>,
     pub key: Arc<SecretKey>,
+    pub traces: TraceReader,
 }
 
 /// One iteration to prepare.
@@ -88,7 +90,7 @@ fn prepare(
                 &campaign.build,
                 &slice,
                 campaign.sigma,
-                &campaign.discovered,
+                &campaign.beyond_sigma(),
             )
             .map_err(words)?;
         match track_all(&campaign, plans, tools) {

@@ -116,6 +116,7 @@ impl BuildCode for Code {
             failing: statements.next()?,
             callers: statements.collect(),
             others: Vec::new(),
+            said: None,
         })
     }
 
@@ -167,6 +168,11 @@ impl Workshop for Double {
             .entries
             .sort_by_key(|e| (e.statement.id != failure.failing.id, e.distance));
         Ok(slice)
+    }
+
+    /// The program has six statements.
+    fn first_sigma(&self) -> u32 {
+        2
     }
 
     fn plans(
@@ -228,6 +234,7 @@ impl Workshop for Double {
             deployed: deployed(plan.sigma),
             placement: Placement {
                 places: vec![1; plan.sites.len()],
+                ..Placement::default()
             },
         })
     }

@@ -202,6 +202,7 @@ pub fn pbzip2() -> FailureSketch {
         program: "pbzip2".to_owned(),
         title: "SIGSEGV in consumer (pbzip2.c:914)".to_owned(),
         summary: order.sentence.clone(),
+        said: None,
         settled: true,
         stack: vec![
             "pthread_mutex_unlock (libc.so.6)".to_owned(),
