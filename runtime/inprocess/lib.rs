@@ -34,6 +34,8 @@ mod recorder;
 mod state;
 mod sys;
 #[cfg(not(failsketch_preload))]
+mod text;
+#[cfg(not(failsketch_preload))]
 mod threads;
 #[cfg(not(failsketch_preload))]
 mod watch;

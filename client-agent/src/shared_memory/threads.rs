@@ -2,8 +2,8 @@
 
 use super::words::Words;
 use runtime::layout::{
-    EDGES, Edge, Event, HEAD_EVENTS, KIND_BRANCH, KIND_CALL, KIND_READ, KIND_SYNC_BEGIN,
-    KIND_SYNC_END, KIND_WRITE, REACHED, RING_EVENTS, ThreadSlot,
+    EDGES, Edge, Event, HEAD_EVENTS, KIND_ARGUMENT, KIND_BRANCH, KIND_CALL, KIND_READ, KIND_RESULT,
+    KIND_SYNC_BEGIN, KIND_SYNC_END, KIND_TEXT, KIND_WRITE, REACHED, RING_EVENTS, ThreadSlot,
 };
 use sketch_model::{
     EdgeCount, ProbeEvent, ProbeKind, RuntimeAddress, SiteId, ThreadIndex, ThreadRecord, Tsc,
@@ -137,6 +137,9 @@ fn read_event(words: Words<'_>, at: usize, lap: u64) -> Option<ProbeEvent> {
             KIND_CALL => ProbeKind::Call,
             KIND_SYNC_BEGIN => ProbeKind::SyncBegin,
             KIND_SYNC_END => ProbeKind::SyncEnd,
+            KIND_ARGUMENT => ProbeKind::Argument,
+            KIND_RESULT => ProbeKind::Result,
+            KIND_TEXT => ProbeKind::Text,
             _ => return None,
         },
         size: words.u16(at + offset_of!(Event, size)),
