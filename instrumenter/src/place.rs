@@ -84,7 +84,8 @@ fn read_branches<'ctx>(
 ) -> ReadBranches<'ctx> {
     let mut sites: HashMap<&str, Vec<&Site>> = HashMap::new();
     let statements: HashMap<_, _> = plan.all_statements().map(|s| (s.id, s)).collect();
-    for site in plan.sites.iter().filter(|s| s.kind == PointKind::Branch) {
+    let branch_sites = plan.sites.iter().filter(|s| s.kind == PointKind::Branch);
+    for site in branch_sites.filter(|site| plan.is_hooked(site)) {
         if let Some(statement) = statements.get(&site.statement) {
             sites.entry(&statement.function).or_default().push(site);
         }
@@ -188,7 +189,7 @@ impl<'p> SiteIndex<'p> {
     fn new(plan: &'p TrackingPlan) -> Self {
         let statements: HashMap<_, _> = plan.all_statements().map(|s| (s.id, s)).collect();
         let mut by_line: HashMap<_, Vec<_>> = HashMap::new();
-        for site in &plan.sites {
+        for site in plan.sites.iter().filter(|site| plan.is_hooked(site)) {
             if let Some(statement) = statements.get(&site.statement) {
                 let line = (statement.function.as_str(), statement.location.line);
                 by_line.entry(line).or_default().push(site);

@@ -5,8 +5,8 @@
 
 use crate::{
     layout::{
-        KIND_ARGUMENT, KIND_BRANCH, KIND_CALL, KIND_READ, KIND_RESULT, KIND_SYNC_BEGIN,
-        KIND_SYNC_END, KIND_WRITE, REACHED,
+        ACCESSED, KIND_ARGUMENT, KIND_BRANCH, KIND_CALL, KIND_READ, KIND_RESULT, KIND_SYNC_BEGIN, KIND_SYNC_END, KIND_WRITE,
+        REACHED, SYNC_BEGUN, SYNC_ENDED,
     },
     recorder::{self, Said, recording_slot},
     state, sys, text, watch,
@@ -60,7 +60,7 @@ extern "C" fn access(
             value,
         };
         let cost = if writes { (*costs).write } else { (*costs).read };
-        recorder::write(slot, said, cost);
+        recorder::access(slot, said, ACCESSED, cost);
     }
 }
 
@@ -160,8 +160,13 @@ extern "C" fn synchronisation(kind: u16, site: u32, object: u64, result: u64, be
         address: object,
         value: result,
     };
+    let way = if kind == KIND_SYNC_BEGIN {
+        SYNC_BEGUN
+    } else {
+        SYNC_ENDED
+    };
     // SAFETY: the slot is this thread's own; state pages are always mapped.
-    unsafe { recorder::write(slot, said, (*state::state()).costs.point) };
+    unsafe { recorder::access(slot, said, way, (*state::state()).costs.point) };
 }
 
 /// A synchronisation call on `object` is about to be made.

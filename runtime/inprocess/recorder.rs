@@ -4,7 +4,8 @@
 //! the thread keeps an account of its edges (which way a branch went, which
 //! point was reached): how often, first and last when. What is in the account is
 //! known whatever the ring forgets. After [`EDGE_SATURATION`] events an edge
-//! goes into the account alone.
+//! goes into the account alone. So does an access: the account then holds the
+//! latest one, and what all its values looked like.
 //!
 //! An event's index is reserved by one `xadd` without a lock prefix: only this
 //! thread and signal handlers on it count here, and an instruction is atomic
@@ -14,7 +15,8 @@
 use crate::{
     governor,
     layout::{
-        EDGE_SATURATION, EDGES, Edge, Event, HEAD_EVENTS, REACHED, RING_EVENTS, ThreadSlot,
+        EDGE_SATURATION, EDGES, Edge, Event, HEAD_EVENTS, REACHED, RING_EVENTS, SAW_NEGATIVE, SAW_NON_ZERO,
+        SAW_ZERO, ThreadSlot,
     },
     state, sys, threads,
 };
@@ -83,15 +85,75 @@ pub unsafe fn write(slot: *mut ThreadSlot, said: Said, cost: u64) {
                 index / RING_EVENTS as u64,
             )
         };
+        fill(event, &said);
+        compiler_fence(Ordering::Release);
+        (&raw mut (*event).kind).write_volatile(said.kind | ((lap & 0xff) as u16) << 8);
+        governor::charge(slot, cost);
+    }
+}
+
+/// An access was made, or a synchronisation call begins or ends; `way` tells
+/// which of these the account keeps apart. One that finds no room there is an
+/// event every time.
+///
+/// # Safety
+/// `slot` must be the calling thread's own.
+#[inline(always)]
+pub unsafe fn access(slot: *mut ThreadSlot, said: Said, way: u32, cost: u64) {
+    // SAFETY: the edge is in the thread's own account.
+    unsafe {
+        let edge = edge_of(slot, said.site, way);
+        if !edge.is_null() {
+            let count = (*edge).count + 1;
+            (*edge).count = count;
+            (*edge).shapes |= shapes_of(said.value, said.size);
+            if count > EDGE_SATURATION {
+                (*slot).saturated += 1;
+                let latest = &raw mut (*edge).latest;
+                (&raw mut (*latest).kind).write_volatile(0);
+                compiler_fence(Ordering::Release);
+                fill(latest, &said);
+                compiler_fence(Ordering::Release);
+                (&raw mut (*latest).kind).write_volatile(said.kind);
+                governor::charge(slot, cost);
+                return;
+            }
+        }
+        write(slot, said, cost);
+    }
+}
+
+/// Zero, or not, and then whether the value is negative by its size.
+#[inline(always)]
+fn shapes_of(value: u64, size: u16) -> u64 {
+    let unused = match size {
+        1 => 56,
+        2 => 48,
+        4 => 32,
+        _ => 0,
+    };
+    let value = value << unused;
+    if value == 0 {
+        SAW_ZERO
+    } else {
+        SAW_NON_ZERO | (value >> 63) * SAW_NEGATIVE
+    }
+}
+
+/// All of an event but its kind.
+///
+/// # Safety
+/// `event` must be writable.
+#[inline(always)]
+unsafe fn fill(event: *mut Event, said: &Said) {
+    // SAFETY: the caller's promise.
+    unsafe {
         (&raw mut (*event).site).write_volatile(said.site);
         (&raw mut (*event).size).write_volatile(said.size);
         (&raw mut (*event).before).write_volatile(said.before);
         (&raw mut (*event).after).write_volatile(said.after);
         (&raw mut (*event).address).write_volatile(said.address);
         (&raw mut (*event).value).write_volatile(said.value);
-        compiler_fence(Ordering::Release);
-        (&raw mut (*event).kind).write_volatile(said.kind | ((lap & 0xff) as u16) << 8);
-        governor::charge(slot, cost);
     }
 }
 
@@ -105,7 +167,9 @@ pub unsafe fn pass(slot: *mut ThreadSlot, kind: u16, site: u32, successor: u32, 
     unsafe {
         let costs = &raw const (*state::state()).costs;
         let edge = edge_of(slot, site, successor);
-        if !edge.is_null() {
+        if edge.is_null() {
+            (*slot).edges_full += 1;
+        } else {
             let count = (*edge).count + 1;
             (*edge).count = count;
             if count > EDGE_SATURATION {
@@ -166,7 +230,7 @@ unsafe fn edge_of(slot: *mut ThreadSlot, site: u32, successor: u32) -> *mut Edge
         if (*edge).site == site + 1 && (*edge).successor == successor {
             return edge;
         }
-        search(slot, edges, place, site, successor)
+        search(edges, place, site, successor)
     }
 }
 
@@ -186,7 +250,6 @@ fn place_of(site: u32, successor: u32) -> usize {
 #[cold]
 #[inline(never)]
 unsafe fn search(
-    slot: *mut ThreadSlot,
     edges: *mut Edge,
     place: usize,
     site: u32,
@@ -211,7 +274,5 @@ unsafe fn search(
         }
         probe += 1;
     }
-    // SAFETY: the thread's own slot.
-    unsafe { (*slot).edges_full += 1 };
     null_mut()
 }

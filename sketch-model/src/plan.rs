@@ -100,6 +100,18 @@ pub struct TrackingPlan {
     pub watched: Vec<LocationName>,
     /// Locations that this plan does not watch and another variant, or none, does.
     pub unwatched: Vec<LocationName>,
+    /// Locations that have given up their slot: hooks record every access that a
+    /// watchpoint ever found. Only an audit plan still watches them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub promoted: Vec<LocationName>,
+    /// Meant for few runs: it watches promoted locations, to see whether
+    /// anything touches them that has no hook.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub audit: bool,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 /// Plans of earlier releases did not say.
@@ -118,6 +130,17 @@ impl TrackingPlan {
 
     pub fn tracks(&self, id: StatementId) -> bool {
         self.statements.iter().any(|s| s.id == id)
+    }
+
+    /// Whether the processor's trace tells the ways of branches, so that they
+    /// need no hook.
+    pub fn traces_branches(&self) -> bool {
+        self.tier == Tier::IntelPt
+    }
+
+    /// Whether a site is to be hooked.
+    pub fn is_hooked(&self, site: &Site) -> bool {
+        !(self.traces_branches() && site.kind == PointKind::Branch)
     }
 
     /// Every statement that has a hook or is tracked without one.

@@ -81,6 +81,8 @@ pub fn plan(statements: &[u32]) -> TrackingPlan {
         sites,
         watched: vec![queue_mut()],
         unwatched: Vec::new(),
+        promoted: Vec::new(),
+        audit: false,
     }
 }
 
@@ -185,7 +187,10 @@ pub fn run(id: &str, failed: bool, script: &str) -> DecodedRun {
         holes,
         missing: false,
         passed: Default::default(),
+        thinned: Vec::new(),
         watch: WatchCoverage { complete },
+        by_trace: false,
+        counted: Vec::new(),
     }
 }
 

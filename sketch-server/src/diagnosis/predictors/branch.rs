@@ -2,7 +2,8 @@
 //!
 //! A record says which successor was taken, so there is nothing doubtful about
 //! one; what can be missing is the hook, or a stretch that was not recorded.
-//! Events that a thread lost do not matter: its account of edges has them.
+//! Events that a thread lost do not matter: its account of edges has them. Where
+//! the processor traces, branches have no hooks and the trace is the account.
 
 use super::{Aspect, Coverage, Observations};
 use crate::diagnosis::decoded_run::DecodedRun;
