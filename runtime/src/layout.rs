@@ -70,6 +70,18 @@ pub const KIND_BRANCH: u16 = 3;
 pub const KIND_CALL: u16 = 4;
 pub const KIND_SYNC_BEGIN: u16 = 5;
 pub const KIND_SYNC_END: u16 = 6;
+/// An argument of the call that was just reached: `address` is its number, from 1.
+pub const KIND_ARGUMENT: u16 = 7;
+/// What the call returned.
+pub const KIND_RESULT: u16 = 8;
+/// The string that the value before it points to: its bytes are in `after`,
+/// `address` and `value`, their number in `size`.
+pub const KIND_TEXT: u16 = 9;
+/// Bytes of a string that are kept.
+pub const TEXT_BYTES: usize = 24;
+/// In [`Event::size`]: of an argument or result, it is a pointer; of a text,
+/// there is more of it.
+pub const SIZE_FLAG: u16 = 1 << 15;
 
 /// States of [`Header::watch_state`].
 pub const WATCH_UNTRIED: u32 = 0;

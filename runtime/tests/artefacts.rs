@@ -4,13 +4,14 @@
 use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
 use runtime::layout::{EDGES, Event, HEAD_EVENTS, REGION_SIZE, RING_EVENTS, ThreadSlot};
 
-const HOOKS: [&str; 6] = [
+const HOOKS: [&str; 7] = [
     "__failsketch_access",
     "__failsketch_arm",
     "__failsketch_branch",
     "__failsketch_call",
     "__failsketch_sync_begin",
     "__failsketch_sync_end",
+    "__failsketch_value",
 ];
 
 #[test]
