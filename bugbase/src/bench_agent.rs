@@ -11,7 +11,6 @@ use crate::folder::emptied;
 use crate::tools::Tools;
 use anyhow::{Context, Result, bail};
 use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::time::TimeValLike;
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{Read, Write};

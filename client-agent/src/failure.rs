@@ -77,8 +77,8 @@ fn why_no_stack(kind: &FailureKind, remains: &Remains) -> String {
         format!("no stack was captured: the runtime does not handle {name}")
     } else {
         format!(
-            "no stack was captured: the program replaced the runtime's handler for {name} by its \
-             own, or a thread without an alternate stack overflowed"
+            "no stack was captured: the program took {name} into its own hands by a system call \
+             or at an earlier signal, or a thread without an alternate stack overflowed"
         )
     }
 }

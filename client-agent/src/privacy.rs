@@ -13,7 +13,7 @@
 //! and stacks of watchpoint hits hold anything, so only return addresses stay.
 
 use sketch_model::{
-    FailureReport, Outcome, Privacy, ProbeEvent, ProbeKind, RunRecord, RuntimeAddress,
+    FailureReport, Outcome, Privacy, ProbeEvent, ProbeKind, RunRecord, RuntimeAddress, SeenShapes,
 };
 use std::collections::HashMap;
 
@@ -32,10 +32,11 @@ pub fn reduce(record: &mut RunRecord, privacy: Privacy, secret: &[u8]) {
 }
 
 fn events(record: &mut RunRecord) -> impl Iterator<Item = &mut ProbeEvent> {
-    record
-        .threads
-        .iter_mut()
-        .flat_map(|thread| thread.head.iter_mut().chain(thread.tail.iter_mut()))
+    record.threads.iter_mut().flat_map(|thread| {
+        let thinned = thread.thinned.iter_mut();
+        let latest = thinned.filter_map(|site| site.latest.as_mut());
+        thread.head.iter_mut().chain(&mut thread.tail).chain(latest)
+    })
 }
 
 /// Whether an event's value is the program's; the others are numbers of ours.
@@ -78,6 +79,11 @@ fn control_flow_only(record: &mut RunRecord) {
         event.address = RuntimeAddress(0);
         if carries_a_value(event) {
             event.value = 0;
+        }
+    }
+    for thread in &mut record.threads {
+        for site in &mut thread.thinned {
+            site.shapes = SeenShapes::default();
         }
     }
     if !record.watch.hits.is_empty() {

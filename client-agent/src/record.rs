@@ -15,7 +15,8 @@ pub fn run_id(agent: &str, random: u64) -> RunId {
     RunId(format!("{agent}-{}-{random:016x}", std::process::id()))
 }
 
-/// The watchpoints' part. Untouched programs have none and need no reason;
+/// The watchpoints' part. Untouched programs and plans that watch nothing have
+/// none and need no reason (`tracked` is false);
 /// `asked` says whether a tracked build was to open some.
 pub fn watch_record(
     tracked: bool,
@@ -52,6 +53,7 @@ pub fn watch_record(
             + status.arms_contended
             + status.arms_over_limit
             + status.arms_sandboxed,
+        disarmed: status.disarms,
         refused,
     }
 }

@@ -66,6 +66,9 @@ pub struct Recorder {
     pub trap_budget: u64,
     /// Measured when a tracked build first runs.
     pub costs: LazyCell<Costs>,
+    /// The tracked build of this run watches nothing: opening watchpoints would
+    /// only make its start and its threads dearer.
+    pub quiet: bool,
     pub modules: ModuleCache,
 }
 
@@ -240,6 +243,10 @@ impl Supervisor<'_> {
     ) -> Option<Preparation> {
         let sanitizer = self.sanitizer(known);
         let preload = match (tracked, &recorder.preload) {
+            // It ends watches with their memory, and keeps our handlers in front.
+            (Some(_), Ok(path)) if known.facts.dynamic && sanitizer.is_none() => {
+                Some(path.as_path())
+            }
             (Some(_), _) => None,
             (None, _) if !known.facts.dynamic => {
                 gaps.push(
@@ -264,7 +271,7 @@ impl Supervisor<'_> {
             }
         };
         let mut sockets = None;
-        if tracked.is_some() && recorder.tier >= Tier::Watchpoints {
+        if tracked.is_some() && !recorder.quiet && recorder.tier >= Tier::Watchpoints {
             match UnixStream::pair() {
                 Ok(pair) => sockets = Some(pair),
                 Err(error) => gaps.push(format!("watchpoints cannot be received: {error}")),

@@ -4,7 +4,10 @@ use crate::{
     canary::{self, Canary},
     cli::RunArguments,
     error::AgentError,
-    governor::steward::Costs,
+    governor::{
+        ledger::{Ledger, Reserved},
+        steward::Costs,
+    },
     modules::ModuleCache,
     perf::probe,
     preload, privacy,
@@ -34,6 +37,10 @@ struct Next {
     /// Whether this run is to run it.
     tracked: bool,
     expected: Option<FailureKind>,
+    /// The plan watches nothing.
+    quiet: bool,
+    /// What was set aside for tracking this run.
+    reserved: Reserved,
     gaps: Vec<String>,
 }
 
@@ -114,6 +121,7 @@ impl<'a> Session<'a> {
                 max_overhead: settings.policy.overhead_share(),
                 trap_budget: settings.policy.trap_budget,
                 costs: LazyCell::new(measure),
+                quiet: false,
                 modules: ModuleCache::default(),
             },
             settings,
@@ -135,6 +143,7 @@ impl<'a> Session<'a> {
         let Some(next) = asked? else {
             return Ok(None);
         };
+        let ledger = next.variant.and_then(|_| self.ledger());
         let Session {
             known,
             recorder,
@@ -143,6 +152,7 @@ impl<'a> Session<'a> {
             tracked,
             ..
         } = self;
+        recorder.quiet = next.quiet;
         let tracked = tracked
             .as_ref()
             .filter(|build| next.tracked && Some(build.variant) == next.variant);
@@ -151,6 +161,10 @@ impl<'a> Session<'a> {
             Some(canary_path(upstream, settings, known, variant))
         });
         let mut keep = |record: RunRecord| {
+            if let Some(ledger) = &ledger {
+                let cost = record.variant.map(|_| record.tracking.cost_ns);
+                ledger.settle(record.cpu_us * 1000, next.reserved, cost);
+            }
             if let Some(path) = &counts {
                 let mut canary = Canary::load(path);
                 canary.add(
@@ -186,6 +200,8 @@ impl<'a> Session<'a> {
             variant: None,
             tracked: true,
             expected: None,
+            quiet: false,
+            reserved: Reserved::default(),
             gaps: Vec::new(),
         };
         if let Some(upstream) = &self.settings.upstream {
@@ -201,6 +217,7 @@ impl<'a> Session<'a> {
                 Ok(assignment) => {
                     next.variant = assignment.variant;
                     next.expected = assignment.expected;
+                    next.quiet = assignment.watches_nothing;
                     self.silences = 0;
                 }
                 Err(error) => {
@@ -222,7 +239,23 @@ impl<'a> Session<'a> {
             next.gaps.extend(reason);
             next.tracked = false;
         }
+        if let (Some(ledger), Some(_), true) = (self.ledger(), next.variant, next.tracked) {
+            match ledger.admit() {
+                Ok(reserved) => next.reserved = reserved,
+                Err(reason) => {
+                    next.gaps.push(reason);
+                    next.tracked = false;
+                }
+            }
+        }
         Ok(Some(next))
+    }
+
+    /// The program's account on this machine; none where tracking may cost anything.
+    fn ledger(&self) -> Option<Ledger> {
+        let share = self.settings.policy.overhead_share()?;
+        let cache = &self.settings.cache;
+        Some(Ledger::of_build(cache, &self.known.build.0, share))
     }
 
     /// Whether policy or canary let this run go with the original, and the

@@ -81,6 +81,7 @@ fn record(threads: Vec<ThreadRecord>, hits: Vec<WatchHit>) -> RunRecord {
             hits,
             armed: 1,
             skipped_aims: 0,
+            disarmed: 0,
             refused: None,
         },
         tracking: Default::default(),
@@ -110,6 +111,7 @@ fn thread(index: u32, head: Vec<ProbeEvent>) -> ThreadRecord {
         tail: Vec::new(),
         edges: Vec::new(),
         uncounted: 0,
+        thinned: Vec::new(),
     }
 }
 

@@ -108,6 +108,8 @@ fn sketch(campaign: u64, version: u32) -> FailureSketch {
             tracked_failure_rate: None,
             coverage: None,
             paused_runs: 0,
+            watched: Vec::new(),
+            promoted: Vec::new(),
         },
         gaps: Vec::new(),
     }
@@ -235,8 +237,13 @@ async fn campaigns_builds_slices_and_all_sketch_versions_read_back() {
             sites: Vec::new(),
             watched: Vec::new(),
             unwatched: Vec::new(),
+            promoted: Vec::new(),
+            audit: false,
         },
-        placement: Placement { places: vec![1, 0] },
+        placement: Placement {
+            places: vec![1, 0],
+            ..Placement::default()
+        },
         patch_version: 1,
         patch: BlobId("p".into()),
         full: BlobId("f".into()),

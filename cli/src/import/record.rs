@@ -65,7 +65,10 @@ pub fn run_record(
         },
         clock: ClockTie::default(),
         mappings,
-        pt: Some(record),
+        pt: Some(PtRecord {
+            decoded: Some(answer.traced()),
+            ..record
+        }),
         gaps,
         privacy: Default::default(),
         tracking: Default::default(),

@@ -85,6 +85,7 @@ impl Known {
             variant: plan.variant.filter(|_| tracked),
             finished: plan.finished,
             expected: plan.expected.clone(),
+            watches_nothing: plan.watches_nothing,
         }))
     }
 
@@ -191,6 +192,7 @@ impl Plans {
                     variant: single.variant,
                     finished: single.finished,
                     expected: single.expected,
+                    watches_nothing: single.watches_nothing,
                     tracked_share: 1.0,
                     canary_share: 1.0,
                     patch: None,

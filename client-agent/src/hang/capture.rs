@@ -120,6 +120,7 @@ fn thread(pid: i32, tid: i32, maps: &str) -> io::Result<CrashCapture> {
         maps_truncated: false,
         said: None,
         sandboxed: false,
+        taken_over: false,
     })
 }
 

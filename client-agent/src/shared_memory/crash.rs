@@ -27,6 +27,8 @@ pub struct CrashCapture {
     pub maps_truncated: bool,
     /// It was captured without system calls.
     pub sandboxed: bool,
+    /// The program's own handler ran afterwards.
+    pub taken_over: bool,
     /// What the program had said, if it aborted.
     pub said: Option<LastWords>,
 }
@@ -84,6 +86,7 @@ impl CrashCapture {
             maps: String::from_utf8_lossy(maps).into_owned(),
             maps_truncated: words.u32(base + offset_of!(Crash, maps_truncated)) != 0,
             sandboxed: words.u32(base + offset_of!(Crash, sandboxed)) != 0,
+            taken_over: words.u32(base + offset_of!(Crash, taken_over)) != 0,
             said: last_words(words, base),
         })
     }

@@ -114,6 +114,12 @@ impl LiveRegion {
             .load(Ordering::Acquire)
     }
 
+    /// Processor time that the runtime's start took.
+    pub fn activation_ns(&self) -> u64 {
+        self.u64_at(offset_of!(Region, header) + offset_of!(Header, activation_ns))
+            .load(Ordering::Acquire)
+    }
+
     pub fn off_since(&self) -> u64 {
         self.u64_at(offset_of!(Region, control) + offset_of!(Control, off_since))
             .load(Ordering::Acquire)

@@ -30,7 +30,8 @@ pub struct RegionSettings {
     pub arm_limit: u64,
     /// How long the program may wait for the agent to take its watchpoints.
     pub reply_patience_ms: u64,
-    /// The program has a runtime of its own, whose threads record.
+    /// The program has a runtime of its own, whose threads record: what is preloaded
+    /// only serves it.
     pub tracked: bool,
 }
 
@@ -84,6 +85,10 @@ impl RegionFile {
         put(
             offset_of!(Header, reply_patience_ms),
             &settings.reply_patience_ms.to_le_bytes(),
+        )?;
+        put(
+            offset_of!(Header, tracked),
+            &u32::from(settings.tracked).to_le_bytes(),
         )?;
         sys::seal_size(file.as_fd()).map_err(|e| AgentError::call("fcntl(F_ADD_SEALS)", e))?;
         Ok(RegionFile { file, nonce, size })

@@ -93,6 +93,7 @@ pub fn tracked(id: &str, variant: VariantRef, outcome: Outcome) -> RunRecord {
         tail: Vec::new(),
         edges: Vec::new(),
         uncounted: 0,
+        thinned: Vec::new(),
     };
     RunRecord {
         variant: Some(variant),

@@ -257,6 +257,8 @@ pub fn pbzip2() -> FailureSketch {
             tracked_failure_rate: Some(0.18),
             coverage: None,
             paused_runs: 0,
+            watched: Vec::new(),
+            promoted: Vec::new(),
         },
         gaps: vec!["The slice does not follow what `fclose` does inside libc.".to_owned()],
     }
