@@ -15,7 +15,7 @@
 /// "FSKETCH" and a byte that no text has.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"FSKETCH\x01");
 /// Grows with every change of this file.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// The variable that activates the runtime: `<fd>:<nonce in 16 hex digits>`.
 pub const ACTIVATION_VARIABLE: &str = "FAILSKETCH_FD";
@@ -24,17 +24,17 @@ pub const PRELOAD_WAS_VARIABLE: &str = "FAILSKETCH_PRELOAD_WAS";
 
 /// Threads that record at the same time; further ones are counted. The agent
 /// empties and frees the slots of threads that have ended.
-pub const THREAD_SLOTS: usize = 128;
+pub const THREAD_SLOTS: usize = 64;
 /// A thread's first events, never overwritten.
 pub const HEAD_EVENTS: usize = 256;
 /// A thread's last events. A power of two.
-pub const RING_EVENTS: usize = 1024;
+pub const RING_EVENTS: usize = 4096;
 /// Edges a thread keeps an account of. A power of two.
 pub const EDGES: usize = 256;
 /// How often one thread writes the same edge or access down as an event; after
 /// that it is only counted, and of accesses the latest is kept, so that a hot
 /// loop does not push out what came before it.
-pub const EDGE_SATURATION: u64 = 256;
+pub const EDGE_SATURATION: u64 = 512;
 /// [`Edge::successor`] of a point that is merely reached, of an access, and of the
 /// beginning and the end of a synchronisation call.
 pub const REACHED: u32 = u32::MAX;

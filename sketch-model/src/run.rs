@@ -201,7 +201,8 @@ pub struct WatchRecord {
     pub counted: u64,
     /// How often a slot was aimed.
     pub armed: u64,
-    /// How often a slot should have been aimed and was not.
+    /// How often a slot should have been aimed and was not, watching that ended before
+    /// the run did included.
     #[serde(default)]
     pub skipped_aims: u64,
     /// How often a watch ended because its memory was given back.

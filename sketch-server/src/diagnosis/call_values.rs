@@ -92,8 +92,8 @@ mod tests {
 
     #[test]
     fn strings_are_escaped_and_never_longer_than_they_can_be() {
-        let bytes = b"a \"b\"\n\xff{}{ and so on...";
-        assert_eq!(shown(&text(bytes, 9)), r#""a \"b\"\n\xff{""#);
+        let bytes = b"a \"b\"\n\xff{}{ and so on....";
+        assert_eq!(shown(&text(bytes, 8)), r#""a \"b\"\n\xff{""#);
         assert!(shown(&text(bytes, 24 | SIZE_FLAG)).ends_with("…"));
         assert_eq!(shown(&text(bytes, 0)), "\"\"");
         shown(&text(bytes, 0x3fff));
