@@ -57,10 +57,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 }
 
 fn overhead(arguments: &Arguments) -> Result<()> {
-    let bug = bug::named(&arguments.bug)?;
+    let mut bug = bug::named(&arguments.bug)?;
     let tools = Tools::find()?;
     let folder = emptied(&arguments.folder)?;
-    let prepared = prepare(&tools, &bug, &folder)?;
+    let prepared = prepare(&tools, &mut bug, &folder)?;
     let records = folder.join("records.jsonl");
     let fuel = Fuel::Runs {
         count: arguments.runs,

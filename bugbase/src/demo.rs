@@ -32,12 +32,12 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let bug = bug::named(&arguments.bug)?;
+    let mut bug = bug::named(&arguments.bug)?;
     let tools = Tools::find()?;
     let folder = emptied(&arguments.folder)?;
     println!("{}: {} ({})", bug.name, bug.summary, bug.kind);
     println!("building and registering it with `failsketch cc` and `failsketch register`");
-    let prepared = prepare(&tools, &bug, &folder)?;
+    let prepared = prepare(&tools, &mut bug, &folder)?;
     let mut fleet = Fleet::start(
         &tools,
         &bug,

@@ -4,9 +4,10 @@
 //! runs the agent once for each run instead, as a machine's users would, with the
 //! arguments of the next seed.
 
+use crate::beside::start_client;
 use crate::bug::Bug;
 use crate::fleet::{Fuel, end};
-use crate::workload::Files;
+use crate::workload::{Files, Workload};
 use anyhow::{Context, Result};
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -36,6 +37,17 @@ pub struct Member {
     pub input: PathBuf,
     pub output: PathBuf,
     pub log: PathBuf,
+    /// The web server's address, if the workload has one.
+    pub server: String,
+    /// The binary of the client beside each run, if the workload has one.
+    pub client: Option<PathBuf>,
+}
+
+/// What a member is given in each run.
+struct Users {
+    workload: Workload,
+    /// The bug's folder.
+    folder: PathBuf,
 }
 
 impl Driver {
@@ -44,18 +56,9 @@ impl Driver {
             Fuel::UntilFinished => (u64::from(u32::MAX), None),
             Fuel::Runs { count, records } => (u64::from(*count), Some(records.clone())),
         };
-        let commands: Box<dyn Fn(u64) -> Vec<String> + Send> = {
-            let workload = bug.workload.clone();
-            let folder = bug.folder.clone();
-            let (input, output) = (member.input.clone(), member.output.clone());
-            Box::new(move |seed| {
-                let files = Files {
-                    input: &input,
-                    output: &output,
-                    folder: &folder,
-                };
-                workload.arguments(&files, seed)
-            })
+        let users = Users {
+            workload: bug.workload.clone(),
+            folder: bug.folder.clone(),
         };
         File::create(&member.log).with_context(|| format!("creating {}", member.log.display()))?;
         let stop = Arc::new(AtomicBool::new(false));
@@ -66,8 +69,7 @@ impl Driver {
                 if stopped.load(Ordering::Relaxed) {
                     break;
                 }
-                if let Err(error) = run_once(&member, &commands(seed), records.as_deref(), &stopped)
-                {
+                if let Err(error) = run_once(&member, &users, seed, records.as_deref(), &stopped) {
                     // Said where the agent's own complaints are.
                     let log = OpenOptions::new().append(true).open(&member.log);
                     let _ = log.and_then(|mut log| writeln!(log, "{error:#}"));
@@ -96,10 +98,18 @@ impl Driver {
 
 fn run_once(
     member: &Member,
-    arguments: &[String],
+    users: &Users,
+    seed: u64,
     records: Option<&Path>,
     stopped: &AtomicBool,
 ) -> Result<()> {
+    let files = Files {
+        input: &member.input,
+        output: &member.output,
+        folder: &users.folder,
+        server: &member.server,
+    };
+    let _client = start_client(member.client.as_deref(), &users.workload, &files, seed)?;
     let own_record = member.log.with_extension("record");
     let mut command = Command::new(&member.agent);
     command.args(&member.agent_arguments);
@@ -110,7 +120,7 @@ fn run_once(
     let mut agent = command
         .arg("--")
         .arg(&member.program)
-        .args(arguments)
+        .args(users.workload.arguments(&files, seed))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(log)

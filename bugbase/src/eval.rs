@@ -8,7 +8,7 @@
 //! Deliberately absent: overhead (the benchmark measures it side by side), plots and
 //! repetition.
 
-use crate::bug::{self, Bug};
+use crate::bug::{self, Bug, Group};
 use crate::diagnosis::{Limits, watch};
 use crate::figures::{Figures, figures};
 use crate::fleet::{Fleet, Fuel, prepare};
@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The bugs; all if none is named.
+    /// The bugs, or "paper", "further" or "real" for a part of them; all if none is named.
     bugs: Vec<String>,
     /// Give a bug up after so many runs of its program.
     #[arg(long, default_value_t = 20_000)]
@@ -46,7 +46,7 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let bugs = bug::chosen(&arguments.bugs)?;
+    let mut bugs = bug::chosen(&arguments.bugs)?;
     let tools = Tools::find()?;
     // A fleet ends with the value that holds it, so an interrupted evaluation has
     // to return, not to die.
@@ -55,7 +55,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     ctrlc::set_handler(move || stopped.store(true, Ordering::Relaxed))?;
     println!("{}", report::head());
     let mut rows = Vec::new();
-    for bug in &bugs {
+    for bug in &mut bugs {
         let row = evaluate(&tools, bug, arguments, &stop)?;
         println!("{}", report::line(&row));
         rows.push(row);
@@ -73,10 +73,14 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         fs::write(file, report::page(&rows, &limits))
             .with_context(|| format!("writing {}", file.display()))?;
     }
-    // Over the whole corpus the rows are the result. Who names bugs wants them
+    // Over the corpus or a part of it the rows are the result. Who names bugs wants them
     // diagnosed.
     let missed: Vec<_> = rows.iter().filter(|row| !row.expected).collect();
-    if !arguments.bugs.is_empty() && !missed.is_empty() {
+    let singly = arguments
+        .bugs
+        .iter()
+        .any(|name| Group::named(name).is_none());
+    if singly && !missed.is_empty() {
         let names: Vec<_> = missed.iter().map(|row| row.bug.as_str()).collect();
         bail!("not the expected predictor: {}", names.join(", "));
     }
@@ -85,7 +89,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 
 /// One bug from building it to its row. Only what is wrong with our own tools or
 /// folders is an error; everything else is a row.
-fn evaluate(tools: &Tools, bug: &Bug, arguments: &Arguments, stop: &AtomicBool) -> Result<Figures> {
+fn evaluate(
+    tools: &Tools,
+    bug: &mut Bug,
+    arguments: &Arguments,
+    stop: &AtomicBool,
+) -> Result<Figures> {
     let folder = emptied(&arguments.folder.join(&bug.name))?;
     let begun = Instant::now();
     let prepared = prepare(tools, bug, &folder)?;

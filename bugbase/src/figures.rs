@@ -17,6 +17,8 @@ pub struct Figures {
     pub bug: String,
     pub program: String,
     pub of_the_paper: bool,
+    /// A real program with the fault put back.
+    pub real: bool,
     pub sequential: bool,
     pub source_lines: usize,
     pub ideal_statements: usize,
@@ -63,6 +65,7 @@ pub fn figures(bug: &Bug, ending: &Ending, took: Duration) -> Result<Figures> {
         bug: bug.name.clone(),
         program: bug.program.clone(),
         of_the_paper: bug.group == Group::Paper,
+        real: bug.group == Group::Real,
         sequential: bug.nature == Nature::Sequential,
         source_lines: lines,
         ideal_statements: bug.ideal.statements.len(),

@@ -66,11 +66,14 @@ pub fn line(row: &Figures) -> String {
 /// One line of averages for each part of the corpus, and the paper's beside them.
 pub fn averages(rows: &[Figures]) -> String {
     let mut text = String::new();
-    for (name, of_the_paper) in [("the paper's failures", true), ("the further ones", false)] {
-        let part: Vec<&Figures> = rows
-            .iter()
-            .filter(|row| row.of_the_paper == of_the_paper)
-            .collect();
+    type Part = (&'static str, fn(&Figures) -> bool);
+    let parts: [Part; 3] = [
+        ("the paper's failures", |row| row.of_the_paper),
+        ("the further ones", |row| !row.of_the_paper && !row.real),
+        ("the real programs", |row| row.real),
+    ];
+    for (name, belongs) in parts {
+        let part: Vec<&Figures> = rows.iter().filter(|row| belongs(row)).collect();
         if part.is_empty() {
             continue;
         }
