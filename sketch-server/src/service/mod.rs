@@ -25,7 +25,7 @@ mod pages;
 pub mod plans;
 mod run_view;
 mod serve;
-mod signing;
+pub mod signing;
 mod steering;
 pub mod storage;
 mod symbolize;
