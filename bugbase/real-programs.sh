@@ -268,11 +268,12 @@ build_variant() {
     esac
     cd "$tree"
     for patch in "$@"; do patch -p1 < "$patch"; done
+    case "$variant" in
+    tsan | functions) if declare -f "${program}_configure" > /dev/null; then "${program}_configure"; fi ;;
+    esac
     if [ -n "$recipe" ]; then
         # shellcheck disable=SC1090
         . "$recipe"
-    elif [ "$variant" = tsan ] || [ "$variant" = functions ]; then
-        configure_and_make "$program"
     else
         "${program}_make"
     fi

@@ -5,7 +5,7 @@
 //! Statements are named by function and exact source text, never by line number:
 //! an edit elsewhere in the file must not make a description false.
 
-use crate::check::{check, find_statements};
+use crate::check::{check, find_statement, find_statements};
 use crate::workload::Workload;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
@@ -29,6 +29,8 @@ pub struct Bug {
     pub workload: Workload,
     pub failure: Failure,
     pub ideal: Ideal,
+    /// What `./dev bench overhead` runs; of real programs only.
+    pub overhead: Option<Overhead>,
     #[serde(skip)]
     pub folder: PathBuf,
     /// Where the sources are, for a package once it is built; until then nothing
@@ -112,6 +114,44 @@ pub struct Failure {
     pub hang_after_ms: Option<u64>,
 }
 
+/// Work of the program that is long enough to measure, and where it would fail.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Overhead {
+    /// The statement whose slice is tracked; a column is not needed.
+    pub at: FailurePoint,
+    /// Arguments of a run that ends at once: what remains is starting it.
+    pub quick: Vec<String>,
+    #[serde(rename = "work")]
+    pub works: Vec<Work>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FailurePoint {
+    pub function: String,
+    pub text: String,
+    pub nth: Option<usize>,
+    /// It fails by being reached: an abort.
+    #[serde(default)]
+    pub reached: bool,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Work {
+    pub name: String,
+    /// Arguments, with the words of a workload.
+    pub arguments: Vec<String>,
+    #[serde(default)]
+    pub client_arguments: Vec<String>,
+    #[serde(default)]
+    pub input_bytes: usize,
+    /// Arguments of a run whose output becomes the input.
+    #[serde(default)]
+    pub input_by: Vec<String>,
+}
+
 /// The hand-made sketch: what a perfect diagnosis would show.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -180,6 +220,20 @@ impl Bug {
             Ok((name, String::from_utf8_lossy(&bytes).into_owned()))
         };
         self.build.sources.iter().map(read).collect()
+    }
+
+    /// Where the measured failure would be: "items.c:17".
+    pub fn failure_point(&self, at: &FailurePoint) -> Result<String> {
+        let mut statement = IdealStatement {
+            thread: String::new(),
+            function: at.function.clone(),
+            text: at.text.clone(),
+            nth: at.nth,
+            file: String::new(),
+            line: 0,
+        };
+        find_statement(self, &mut statement)?;
+        Ok(format!("{}:{}", statement.file, statement.line))
     }
 
     /// Says where a package's sources are and finds the ideal statements in them.

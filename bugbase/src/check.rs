@@ -83,13 +83,20 @@ fn check_build(bug: &Bug) -> Result<()> {
     Ok(())
 }
 
+/// Finds the line of one statement in the sources.
+pub fn find_statement(bug: &Bug, statement: &mut IdealStatement) -> Result<()> {
+    locate(statement, &lines(&bug.sources()?))
+}
+
+fn lines(sources: &[(String, String)]) -> Vec<Line> {
+    let each = sources.iter().map(|(file, text)| lines_of(file, text));
+    each.flatten().collect()
+}
+
 /// Finds the lines of the ideal sketch in the sources.
 pub fn find_statements(bug: &mut Bug) -> Result<()> {
-    let mut lines = Vec::new();
     let sources = bug.sources()?;
-    for (file, text) in &sources {
-        lines.extend(lines_of(file, text));
-    }
+    let lines = lines(&sources);
     for statement in &mut bug.ideal.statements {
         locate(statement, &lines)?;
     }

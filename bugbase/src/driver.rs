@@ -6,13 +6,13 @@
 
 use crate::beside::start_client;
 use crate::bug::Bug;
-use crate::fleet::{Fuel, end};
+use crate::fleet::end;
 use crate::workload::{Files, Workload};
 use anyhow::{Context, Result};
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,11 +51,7 @@ struct Users {
 }
 
 impl Driver {
-    pub fn start(bug: &Bug, member: Member, fuel: &Fuel) -> Result<Self> {
-        let (most, records) = match fuel {
-            Fuel::UntilFinished => (u64::from(u32::MAX), None),
-            Fuel::Runs { count, records } => (u64::from(*count), Some(records.clone())),
-        };
+    pub fn start(bug: &Bug, member: Member) -> Result<Self> {
         let users = Users {
             workload: bug.workload.clone(),
             folder: bug.folder.clone(),
@@ -64,12 +60,12 @@ impl Driver {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let thread = spawn(move || {
-            for run in 0..most {
+            for run in 0..SEEDS_A_MEMBER {
                 let seed = member.number * SEEDS_A_MEMBER + run;
                 if stopped.load(Ordering::Relaxed) {
                     break;
                 }
-                if let Err(error) = run_once(&member, &users, seed, records.as_deref(), &stopped) {
+                if let Err(error) = run_once(&member, &users, seed, &stopped) {
                     // Said where the agent's own complaints are.
                     let log = OpenOptions::new().append(true).open(&member.log);
                     let _ = log.and_then(|mut log| writeln!(log, "{error:#}"));
@@ -96,13 +92,7 @@ impl Driver {
     }
 }
 
-fn run_once(
-    member: &Member,
-    users: &Users,
-    seed: u64,
-    records: Option<&Path>,
-    stopped: &AtomicBool,
-) -> Result<()> {
+fn run_once(member: &Member, users: &Users, seed: u64, stopped: &AtomicBool) -> Result<()> {
     let files = Files {
         input: &member.input,
         output: &member.output,
@@ -110,12 +100,8 @@ fn run_once(
         server: &member.server,
     };
     let _client = start_client(member.client.as_deref(), &users.workload, &files, seed)?;
-    let own_record = member.log.with_extension("record");
     let mut command = Command::new(&member.agent);
     command.args(&member.agent_arguments);
-    if records.is_some() {
-        command.arg("--store-record").arg(&own_record);
-    }
     let log = OpenOptions::new().append(true).open(&member.log)?;
     let mut agent = command
         .arg("--")
@@ -132,11 +118,6 @@ fn run_once(
             return Ok(());
         }
         sleep(Duration::from_millis(1));
-    }
-    if let Some(all) = records {
-        let record = fs::read(&own_record).context("reading the agent's record")?;
-        let mut all = OpenOptions::new().create(true).append(true).open(all)?;
-        all.write_all(&record)?;
     }
     Ok(())
 }

@@ -37,7 +37,7 @@ pub fn prepare(tools: &Tools, bug: &mut Bug, folder: &Path) -> Result<Prepared> 
         bug.found_in(built.tree)?;
         (built.store, built.deployed)
     } else {
-        register_sources(tools, bug, folder)?
+        register_sources(tools, bug, Variant::Faulty, folder)?
     };
     let input = folder.join("input");
     fs::write(&input, bug.workload.input())?;
@@ -50,8 +50,17 @@ pub fn prepare(tools: &Tools, bug: &mut Bug, folder: &Path) -> Result<Prepared> 
 }
 
 /// The store and the deployed program of a bug whose sources are in its folder.
-fn register_sources(tools: &Tools, bug: &Bug, folder: &Path) -> Result<(PathBuf, PathBuf)> {
+pub fn register_sources(
+    tools: &Tools,
+    bug: &Bug,
+    variant: Variant,
+    folder: &Path,
+) -> Result<(PathBuf, PathBuf)> {
     let built = folder.join(&bug.name);
+    let fix: &[String] = match variant {
+        Variant::Faulty => &[],
+        Variant::Fixed => &bug.build.fixed_flags,
+    };
     let compiler = match bug.build.language {
         Language::C => "cc",
         Language::Cpp => "c++",
@@ -59,6 +68,7 @@ fn register_sources(tools: &Tools, bug: &Bug, folder: &Path) -> Result<(PathBuf,
     run(Command::new(&tools.failsketch)
         .arg(compiler)
         .args(&bug.build.flags)
+        .args(fix)
         .args(bug.build.sources.iter().map(|s| bug.folder.join(s)))
         .arg("-o")
         .arg(&built))?;
@@ -73,28 +83,6 @@ fn register_sources(tools: &Tools, bug: &Bug, folder: &Path) -> Result<(PathBuf,
         .arg("--deploy")
         .arg(&deployed))?;
     Ok((store, deployed))
-}
-
-/// How long agents go on.
-pub enum Fuel {
-    /// Until the server has finished its diagnoses.
-    UntilFinished,
-    /// So many runs, with their records kept in a file.
-    Runs { count: u32, records: PathBuf },
-}
-
-impl Fuel {
-    fn arguments(&self) -> Vec<OsString> {
-        match self {
-            Fuel::UntilFinished => vec!["--until-finished".into()],
-            Fuel::Runs { count, records } => vec![
-                "--repeat".into(),
-                count.to_string().into(),
-                "--store-record".into(),
-                records.into(),
-            ],
-        }
-    }
 }
 
 /// Child processes that end when this value does.
@@ -112,7 +100,6 @@ impl Fleet {
         prepared: &Prepared,
         folder: &Path,
         agents: u32,
-        fuel: &Fuel,
     ) -> Result<Self> {
         let data = folder.join("server");
         let (server, url) = start_server(tools, &data, &prepared.store, folder)?;
@@ -159,7 +146,7 @@ impl Fleet {
                     server: prepared.beside.address().to_owned(),
                     client: prepared.beside.client().map(Path::to_owned),
                 };
-                fleet.drivers.push(Driver::start(bug, member, fuel)?);
+                fleet.drivers.push(Driver::start(bug, member)?);
                 continue;
             }
             let files = Files {
@@ -170,7 +157,7 @@ impl Fleet {
             };
             let agent = Command::new(&tools.agent)
                 .args(agent_arguments)
-                .args(fuel.arguments())
+                .arg("--until-finished")
                 .arg("--")
                 .arg(&prepared.deployed)
                 .args(bug.workload.arguments(&files, 0))

@@ -4,6 +4,7 @@
 //! and the server's HTTP API) and links none of our crates, so that whatever it
 //! shows, a user can do.
 
+mod absent;
 mod accuracy;
 mod api;
 mod bench;
@@ -12,6 +13,7 @@ mod bench_slicer;
 mod beside;
 mod bug;
 mod check;
+mod cost;
 mod demo;
 mod diagnosis;
 mod driver;
@@ -21,10 +23,14 @@ mod figures;
 mod fleet;
 mod folder;
 mod loopback;
+mod overhead;
 mod package;
+mod page;
+mod plot;
 mod program;
 mod rate;
 mod report;
+mod stages;
 mod tools;
 mod workload;
 
