@@ -61,6 +61,7 @@ fn config(data: &Path) -> ServerConfig {
         store: data.join("no-store"),
         listen: "127.0.0.1:0".parse().unwrap(),
         alias: slicer::Alias::default(),
+        trace_worker: None,
     }
 }
 
