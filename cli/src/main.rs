@@ -9,6 +9,7 @@ mod cc;
 mod graph;
 mod import;
 mod loaded;
+mod patch;
 mod plan;
 mod register;
 mod serve;
@@ -59,6 +60,8 @@ enum Command {
     ReadBitcode,
     /// Print what tracked builds for a failure at a statement would record
     Plan(plan::Arguments),
+    /// Make the tracked build for a failure at a statement, as a signed patch
+    Patch(patch::Arguments),
     /// Import a perf.data file with Intel PT as a run
     Import(import::Arguments),
     /// Decode one recording, for `import`
@@ -89,6 +92,7 @@ fn main() -> ExitCode {
         Command::Slice(arguments) => slice::run(&arguments),
         Command::ReadBitcode => graph::read_bitcode(),
         Command::Plan(arguments) => plan::run(&arguments),
+        Command::Patch(arguments) => patch::run(&arguments),
         Command::Import(arguments) => import::run(&arguments),
         Command::PtWorker => import::serve_worker(),
         Command::Serve(arguments) => serve::run(arguments),

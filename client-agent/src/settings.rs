@@ -106,6 +106,10 @@ fn upstream(
             .ok()
             .map(|disk| Spool::new(disk, config.spool.limit(), sys::unique_u64()))
     };
+    // No server knows of a build that the operator made by hand.
+    if arguments.patch.is_some() {
+        return None;
+    }
     if let Some(daemon) = daemon {
         return Some(Upstream::Daemon(Handover {
             daemon,

@@ -26,7 +26,7 @@ pub mod plans;
 mod promotion;
 mod run_view;
 mod serve;
-mod signing;
+pub mod signing;
 mod steering;
 pub mod storage;
 mod symbolize;
