@@ -110,13 +110,13 @@ fn enough_successful_runs_are_asked_for_and_not_many_more() {
             successful: 20
         }
     );
-    assert_eq!(wanted(10, 1).successful, 20);
+    assert_eq!(wanted(5, 1).successful, 20);
     for (tested, looks) in [(100, 1), (100, 5), (5_000, 3), (1_000_000, 10)] {
         let Wanted {
             failing,
             successful,
         } = wanted(tested, looks);
-        let corrected = |s| fisher(failing, 0, 0, s) * (tested * looks) as f64;
+        let corrected = |s| fisher(failing, 0, 0, s) * (tested * looks * (looks + 1)) as f64;
         assert!(corrected(successful) < 0.01, "{tested} × {looks}");
         assert!(corrected(successful - 1) >= 0.01, "{tested} × {looks}");
     }

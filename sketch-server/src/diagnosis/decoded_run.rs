@@ -7,7 +7,8 @@
 
 use serde::{Deserialize, Serialize};
 use sketch_model::{
-    ExecutionTrace, LocationName, RunRecord, SiteId, Source, StatementId, ThreadIndex, TrackingPlan,
+    AgentId, ExecutionTrace, LocationName, RunRecord, SiteId, Source, StatementId, ThreadIndex,
+    TrackingPlan,
 };
 use std::collections::BTreeSet;
 
@@ -50,6 +51,9 @@ pub struct Passed {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DecodedRun {
     pub trace: ExecutionTrace,
+    /// Who reported it.
+    #[serde(default = "nobody")]
+    pub agent: AgentId,
     /// How many runs this one stands for: one over the probability with which
     /// it was reported.
     pub weight: f64,
@@ -79,6 +83,11 @@ impl DecodedRun {
             .filter(|s| !plan.tracks(*s))
             .collect()
     }
+}
+
+/// Who reported runs that were kept before their agents were.
+pub fn nobody() -> AgentId {
+    AgentId(String::new())
 }
 
 /// The weight of a run by its record. A probability that is none weighs as 1.

@@ -33,6 +33,7 @@ pub mod steps;
 pub mod stop_rule;
 pub mod trace;
 pub mod value_evidence;
+pub mod votes;
 mod withheld;
 
 pub use attribution::{CodeMap, FunctionCode};

@@ -26,10 +26,11 @@
 //! Precision and recall are weighted by the runs' sampling probability. Fisher's
 //! test is not: how often failing or successful runs are reported shifts both
 //! columns of its table alike. It is multiplied by the number of predictors
-//! tested and of looks taken (Bonferroni): crude, and never too lenient.
+//! tested (Bonferroni) and by the price of the look ([`price_of_look`]): crude, and
+//! never too lenient.
 
 use super::population::{Population, Tally};
-use super::statistics::{f_half, fisher, wilson};
+use super::statistics::{f_half, fisher, price_of_look, wilson};
 use super::stop_rule::{SIGNIFICANT, is_good};
 use sketch_model::{
     DependenceKind, Predictor, PredictorClass, RankedPredictor, Ranking, RunId, Score, Slice,
@@ -219,6 +220,6 @@ fn score(tally: &Tally, tested: u64, looks: u64) -> Score {
         f_measure: f_half(precision, recall),
         precision_interval: wilson(precision, held.effective()),
         recall_interval: wilson(recall, failed.effective()),
-        corrected_p: (p * tested.max(1) as f64 * looks.max(1) as f64).min(1.0),
+        corrected_p: (p * tested.max(1) as f64 * price_of_look(looks)).min(1.0),
     }
 }

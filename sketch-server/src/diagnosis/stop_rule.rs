@@ -15,7 +15,7 @@
 //! not asked for: as many successful runs are, as make a perfect predictor
 //! significant (DESIGN §4).
 
-use super::statistics::fisher;
+use super::statistics::{fisher, price_of_look};
 use serde::{Deserialize, Serialize};
 use sketch_model::{PredictorClass, RankedPredictor, Ranking};
 
@@ -116,7 +116,7 @@ pub struct Wanted {
 
 /// The runs to wait for when `tested` predictors are looked at the `looks`-th time.
 pub fn wanted(tested: u64, looks: u64) -> Wanted {
-    let tests = tested.max(1) as f64 * looks.max(1) as f64;
+    let tests = tested.max(1) as f64 * price_of_look(looks);
     let enough = |successful| fisher(FAILING_RUNS, 0, 0, successful) * tests < SIGNIFICANT;
     let (mut low, mut high) = (FEWEST_SUCCESSFUL, FEWEST_SUCCESSFUL);
     while !enough(high) && high < MOST_SUCCESSFUL {
