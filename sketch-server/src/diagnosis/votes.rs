@@ -1,15 +1,16 @@
-//! No agent outvotes the fleet: of an agent that reported more runs than all
-//! others together, only as many count as the others have.
+//! No agent outvotes the fleet: none counts for more than twice as many runs as
+//! the agent in the middle has.
 //!
 //! Failing and successful runs are two ballots, since few failing runs stand
 //! against many successful ones and either can be forged. The rule applies from
 //! [`FLEET`] agents on: with two there is one word against another and no fleet
 //! to be outvoted, and a lone agent's recurrences are all there is. Three agents
-//! leave at least four failing runs counted, which is what a diagnosis needs.
+//! leave at least four failing runs counted, which is what a diagnosis needs. The
+//! middle is the median: as long as most agents are honest, those that are not
+//! cannot shift it, which a mean would let them.
 //!
-//! Which of the agent's runs count is decided by a hash of their ids, not by when
-//! they came: counts must not depend on the order of arrival. At most one agent can
-//! have more than half of a ballot, so a new run changes little: this tells which
+//! Which of an agent's runs count is decided by a hash of their ids, not by when
+//! they came: counts must not depend on the order of arrival. A change tells which
 //! runs begin or cease to count, for a population that keeps sums.
 //!
 //! Deliberately absent: any judgement of contents. An agent that lies within its
@@ -19,8 +20,10 @@
 use sketch_model::{AgentId, RunId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Agents with runs of a kind from which on none may have more than half.
+/// Agents with runs of a kind from which on the rule applies.
 pub const FLEET: usize = 3;
+/// How many times the middle agent's runs one agent may count for.
+pub const MOST: usize = 2;
 
 /// A run's place among its agent's: by hash, then by id.
 type Key = (u64, RunId);
@@ -29,9 +32,10 @@ type Key = (u64, RunId);
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Votes {
     agents: BTreeMap<AgentId, Own>,
-    runs: usize,
-    /// The agent with more than half of the runs.
-    majority: Option<AgentId>,
+    /// How many agents have how many runs.
+    sizes: BTreeMap<usize, usize>,
+    /// How many runs of one agent may count; `None` for all.
+    allowed: Option<usize>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -76,7 +80,6 @@ impl Votes {
     /// Adds a run that is not in the ballot yet.
     pub fn add(&mut self, agent: &AgentId, run: &RunId) -> Turn {
         let own = self.agents.entry(agent.clone()).or_default();
-        self.runs += 1;
         let mut turn = Turn::default();
         // Beyond first: settling takes it out if it may count.
         own.beyond.insert(key(run));
@@ -90,9 +93,9 @@ impl Votes {
                 own.beyond.insert(last);
             }
         }
-        let had = self.majority.clone().filter(|m| self.leads(m));
-        let has = Some(agent.clone()).filter(|agent| self.leads(agent));
-        self.settle(has.or(had), agent, turn)
+        let size = own.len();
+        self.resized(size - 1, size);
+        self.settle(agent, turn)
     }
 
     /// Takes a run out that is in the ballot.
@@ -101,56 +104,64 @@ impl Votes {
         let Some(own) = self.agents.get_mut(agent) else {
             return turn;
         };
-        let key = key(run);
+        let (key, size) = (key(run), own.len());
         if own.counted.remove(&key) {
             turn.counts_no_longer.push(run.clone());
-            self.runs -= 1;
-        } else if own.beyond.remove(&key) {
-            self.runs -= 1;
+        } else if !own.beyond.remove(&key) {
+            return turn;
         }
-        if own.len() == 0 {
+        if size == 1 {
             self.agents.remove(agent);
         }
-        // Anyone may lead now; runs are rarely taken out.
-        let has = self.agents.keys().find(|agent| self.leads(agent)).cloned();
-        self.settle(has, agent, turn)
+        self.resized(size, size - 1);
+        self.settle(agent, turn)
     }
 
-    /// How many runs of an agent may count.
-    fn allowed(&self, agent: &AgentId) -> usize {
-        let own = self.agents.get(agent).map_or(0, Own::len);
-        let others = self.runs - own;
-        match self.agents.len() >= FLEET && own > others {
-            true => others,
-            false => own,
+    fn resized(&mut self, from: usize, to: usize) {
+        if let Some(agents) = self.sizes.get_mut(&from) {
+            *agents -= 1;
+            if *agents == 0 {
+                self.sizes.remove(&from);
+            }
+        }
+        if to > 0 {
+            *self.sizes.entry(to).or_default() += 1;
         }
     }
 
-    fn leads(&self, agent: &AgentId) -> bool {
-        let own = self.agents.get(agent);
-        own.is_some_and(|own| 2 * own.len() > self.runs)
+    /// Twice what the agent in the middle has; of two in the middle, the lesser.
+    fn rule(&self) -> Option<usize> {
+        if self.agents.len() < FLEET {
+            return None;
+        }
+        let middle = (self.agents.len() - 1) / 2;
+        let mut passed = 0;
+        let mut sizes = self.sizes.iter();
+        let median = sizes.find(|(_, agents)| {
+            passed += **agents;
+            passed > middle
+        });
+        median.map(|(size, _)| MOST * size)
     }
 
-    fn settle(&mut self, majority: Option<AgentId>, changed: &AgentId, mut turn: Turn) -> Turn {
-        let before = std::mem::replace(&mut self.majority, majority.clone());
-        let concerned: BTreeSet<&AgentId> =
-            before.iter().chain(&majority).chain([changed]).collect();
-        for agent in concerned {
-            let allowed = self.allowed(agent);
-            if let Some(own) = self.agents.get_mut(agent) {
+    fn settle(&mut self, changed: &AgentId, mut turn: Turn) -> Turn {
+        let before = self.allowed;
+        self.allowed = self.rule();
+        let allowed = self.allowed.unwrap_or(usize::MAX);
+        if self.allowed == before {
+            if let Some(own) = self.agents.get_mut(changed) {
+                own.settle(allowed, &mut turn);
+            }
+        } else {
+            for own in self.agents.values_mut() {
                 own.settle(allowed, &mut turn);
             }
         }
         // What came and went within one change did neither.
-        let both: BTreeSet<RunId> = turn.counts.iter().cloned().collect();
-        let both: BTreeSet<RunId> = turn
-            .counts_no_longer
-            .iter()
-            .filter(|run| both.contains(run))
-            .cloned()
-            .collect();
-        turn.counts.retain(|run| !both.contains(run));
-        turn.counts_no_longer.retain(|run| !both.contains(run));
+        let came: BTreeSet<RunId> = turn.counts.iter().cloned().collect();
+        let went: BTreeSet<RunId> = turn.counts_no_longer.iter().cloned().collect();
+        turn.counts.retain(|run| !went.contains(run));
+        turn.counts_no_longer.retain(|run| !came.contains(run));
         turn
     }
 }
@@ -200,11 +211,16 @@ mod tests {
             // Alone, or one against one: everything counts.
             (vec![(1, 100)], vec![100]),
             (vec![(1, 100), (2, 1)], vec![100, 1]),
-            // From three on: never more than all others together.
+            // From three on: never more than twice the middle one.
             (vec![(1, 100), (2, 1), (3, 1)], vec![2, 1, 1]),
             (
                 vec![(1, 100), (2, 10), (3, 10), (4, 5)],
-                vec![25, 10, 10, 5],
+                vec![20, 10, 10, 5],
+            ),
+            // Two that conspire do not raise each other's share.
+            (
+                vec![(1, 100), (2, 90), (3, 3), (4, 3), (5, 2)],
+                vec![6, 6, 3, 3, 2],
             ),
             // An even fleet loses nothing.
             (vec![(1, 10), (2, 10), (3, 10)], vec![10, 10, 10]),
@@ -241,15 +257,20 @@ mod tests {
         }
 
         #[test]
-        fn no_agent_of_a_fleet_has_more_than_half(
+        fn no_agent_of_a_fleet_counts_for_more_than_twice_the_middle_one(
             runs in proptest::collection::btree_set((0..6u8, 0..60u16), 0..150),
         ) {
             let straight: Vec<_> = runs.iter().copied().collect();
             let (counted, votes) = counted(&straight);
-            if votes.agents.len() >= FLEET {
-                for agent in 0..6 {
-                    prop_assert!(2 * of(&counted, agent) <= counted.len());
-                }
+            let mut sizes: Vec<usize> = votes.agents.values().map(Own::len).collect();
+            sizes.sort();
+            for agent in 0..6 {
+                let own = straight.iter().filter(|(a, _)| *a == agent).count();
+                let most = match sizes.len() < FLEET {
+                    true => own,
+                    false => own.min(2 * sizes[(sizes.len() - 1) / 2]),
+                };
+                prop_assert_eq!(of(&counted, agent), most);
             }
         }
     }

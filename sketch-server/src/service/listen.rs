@@ -193,7 +193,7 @@ where
     if let Err(error) = watcher.watch(conversation).await {
         tracing::debug!(%error, "a connection ended");
         if error.is_timeout() {
-            shared.metrics.refused("too_slow");
+            shared.metrics.silent.inc();
         }
     }
 }

@@ -65,6 +65,9 @@ pub struct Metrics {
     /// Connections beyond what one address may have.
     pub turned_away: Counter,
     pub handshakes_failed: Counter,
+    /// Connections closed because no whole head of a request came in time: idle
+    /// ones, and those that meant to stay.
+    pub silent: Counter,
     upload_bytes: Gauge,
     streams: Gauge,
     agents: Gauge,
@@ -85,6 +88,7 @@ impl Default for Metrics {
             connections: Gauge::default(),
             turned_away: Counter::default(),
             handshakes_failed: Counter::default(),
+            silent: Counter::default(),
             upload_bytes: Gauge::default(),
             streams: Gauge::default(),
             agents: Gauge::default(),
@@ -122,6 +126,11 @@ impl Default for Metrics {
             "handshakes_failed",
             "TLS handshakes that failed",
             metrics.handshakes_failed.clone(),
+        );
+        registry.register(
+            "connections_silent",
+            "Connections closed because no request came in time",
+            metrics.silent.clone(),
         );
         registry.register(
             "upload_bytes",
