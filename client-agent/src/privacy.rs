@@ -12,7 +12,10 @@
 //! their address, and an address says nothing of what is kept there. Registers
 //! and stacks of watchpoint hits hold anything, so only return addresses stay.
 
-use sketch_model::{Outcome, Privacy, ProbeEvent, ProbeKind, RunRecord, RuntimeAddress};
+use sketch_model::{
+    FailureReport, Outcome, Privacy, ProbeEvent, ProbeKind, RunRecord, RuntimeAddress, SIZE_FLAG,
+    SeenShapes, TEXT_DISGUISED,
+};
 use std::collections::HashMap;
 
 /// The lowest page is never mapped: a fault there is a null pointer's.
@@ -30,17 +33,22 @@ pub fn reduce(record: &mut RunRecord, privacy: Privacy, secret: &[u8]) {
 }
 
 fn events(record: &mut RunRecord) -> impl Iterator<Item = &mut ProbeEvent> {
-    record
-        .threads
-        .iter_mut()
-        .flat_map(|thread| thread.head.iter_mut().chain(thread.tail.iter_mut()))
+    record.threads.iter_mut().flat_map(|thread| {
+        let thinned = thread.thinned.iter_mut();
+        let latest = thinned.filter_map(|site| site.latest.as_mut());
+        thread.head.iter_mut().chain(&mut thread.tail).chain(latest)
+    })
 }
 
 /// Whether an event's value is the program's; the others are numbers of ours.
 fn carries_a_value(event: &ProbeEvent) -> bool {
     matches!(
         event.kind,
-        ProbeKind::Read | ProbeKind::Write | ProbeKind::SyncEnd
+        ProbeKind::Read
+            | ProbeKind::Write
+            | ProbeKind::SyncEnd
+            | ProbeKind::Argument
+            | ProbeKind::Result
     )
 }
 
@@ -52,8 +60,12 @@ fn shapes(record: &mut RunRecord, secret: &[u8]) {
         key,
         known: HashMap::new(),
     };
-    for event in events(record).filter(|event| carries_a_value(event)) {
-        event.value = disguise.value(event.value, event.size);
+    for event in events(record) {
+        if event.kind == ProbeKind::Text {
+            disguise.text(event);
+        } else if carries_a_value(event) {
+            event.value = disguise.value(event.value, event.size & !SIZE_FLAG);
+        }
     }
     let code: Vec<_> = record.mappings.iter().map(|m| m.start.0..m.end.0).collect();
     for hit in &mut record.watch.hits {
@@ -67,14 +79,25 @@ fn shapes(record: &mut RunRecord, secret: &[u8]) {
     if let Outcome::Failure(report) = &mut record.outcome {
         let null = |address: &RuntimeAddress| address.0 < NULL_PAGE;
         report.fault_address = report.fault_address.filter(null);
+        withhold_words(report);
     }
 }
 
 fn control_flow_only(record: &mut RunRecord) {
+    let withheld = [ProbeKind::Argument, ProbeKind::Result, ProbeKind::Text];
+    for thread in &mut record.threads {
+        thread.head.retain(|event| !withheld.contains(&event.kind));
+        thread.tail.retain(|event| !withheld.contains(&event.kind));
+    }
     for event in events(record) {
         event.address = RuntimeAddress(0);
         if carries_a_value(event) {
             event.value = 0;
+        }
+    }
+    for thread in &mut record.threads {
+        for site in &mut thread.thinned {
+            site.shapes = SeenShapes::default();
         }
     }
     if !record.watch.hits.is_empty() {
@@ -86,6 +109,25 @@ fn control_flow_only(record: &mut RunRecord) {
     }
     if let Outcome::Failure(report) = &mut record.outcome {
         report.fault_address = None;
+        withhold_words(report);
+    }
+}
+
+/// Messages and texts of exceptions may hold values; which type was thrown is
+/// control flow.
+fn withhold_words(report: &mut FailureReport) {
+    let Some(said) = &mut report.said else {
+        return;
+    };
+    let text = said.exception.as_mut().and_then(|e| e.text.take());
+    if said.message.take().is_some() || text.is_some() {
+        report.gaps.push(
+            "what the program said when it aborted was withheld: values may not leave this machine"
+                .into(),
+        );
+    }
+    if said.exception.is_none() {
+        report.said = None;
     }
 }
 
@@ -122,6 +164,20 @@ impl Disguise {
         next
     }
 
+    /// Of a string a number remains: equal strings have the same one.
+    fn text(&self, event: &mut ProbeEvent) {
+        let mut input = self.key.clone();
+        input.extend_from_slice(b"text");
+        for word in [event.after.0, event.address.0, event.value] {
+            input.extend_from_slice(&word.to_le_bytes());
+        }
+        let digest = code_patch::sha256_hex(&input);
+        event.after = event.before;
+        event.address = RuntimeAddress(0);
+        event.value = u64::from_str_radix(&digest[..16], 16).unwrap_or(0);
+        event.size = TEXT_DISGUISED;
+    }
+
     /// A Feistel network over the halves of a value: whatever the round function
     /// is, this is a permutation.
     fn permuted(&self, value: u64, bits: u32) -> u64 {
@@ -156,6 +212,30 @@ mod tests {
             key: key.into(),
             known: HashMap::new(),
         }
+    }
+
+    #[test]
+    fn a_string_becomes_a_number_that_equal_strings_share() {
+        let text = |words: [u64; 3]| {
+            let mut event = ProbeEvent {
+                site: sketch_model::SiteId(0),
+                kind: ProbeKind::Text,
+                size: 24 | SIZE_FLAG,
+                before: sketch_model::Tsc(9),
+                after: sketch_model::Tsc(words[0]),
+                address: RuntimeAddress(words[1]),
+                value: words[2],
+            };
+            disguise("secret").text(&mut event);
+            event
+        };
+        let (one, same, other) = (text([1, 2, 3]), text([1, 2, 3]), text([1, 2, 4]));
+        assert_eq!(one, same);
+        assert_ne!(one.value, other.value);
+        assert_eq!(
+            (one.size, one.address.0, one.after.0),
+            (TEXT_DISGUISED, 0, 9)
+        );
     }
 
     #[test]

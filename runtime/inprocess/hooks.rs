@@ -5,10 +5,11 @@
 
 use crate::{
     layout::{
-        KIND_BRANCH, KIND_CALL, KIND_READ, KIND_SYNC_BEGIN, KIND_SYNC_END, KIND_WRITE, REACHED,
+        ACCESSED, KIND_ARGUMENT, KIND_BRANCH, KIND_CALL, KIND_READ, KIND_RESULT, KIND_SYNC_BEGIN, KIND_SYNC_END, KIND_WRITE,
+        REACHED, SYNC_BEGUN, SYNC_ENDED,
     },
     recorder::{self, Said, recording_slot},
-    state, sys, watch,
+    state, sys, text, watch,
 };
 
 const DID_NOT_HAPPEN: u32 = 1 << 30;
@@ -25,7 +26,9 @@ pub extern "C" fn __failsketch_access(
     tsc_before: u64,
     tsc_after: u64,
 ) {
-    if state::enabled() && write_and_size & DID_NOT_HAPPEN == 0 {
+    // A reading is zero if recording was off when it was due. Without the first
+    // one the access is only known to have happened before the second.
+    if state::enabled() && tsc_after != 0 && write_and_size & DID_NOT_HAPPEN == 0 {
         access(site, write_and_size, address, value, tsc_before, tsc_after);
     }
 }
@@ -57,7 +60,7 @@ extern "C" fn access(
             value,
         };
         let cost = if writes { (*costs).write } else { (*costs).read };
-        recorder::write(slot, said, cost);
+        recorder::access(slot, said, ACCESSED, cost);
     }
 }
 
@@ -95,6 +98,49 @@ extern "C" fn call(site: u32) {
     }
 }
 
+/// The call at `site` has this argument or result. `what` has the event's size in
+/// its low half, the argument's number above it (zero for the result), and the
+/// top bit set if the value points to a string.
+#[unsafe(no_mangle)]
+pub extern "C" fn __failsketch_value(site: u32, what: u32, value: u64) {
+    if state::enabled() {
+        seen(site, what, value);
+    }
+}
+
+#[inline(never)]
+extern "C" fn seen(site: u32, what: u32, value: u64) {
+    let slot = recording_slot();
+    if slot.is_null() {
+        return;
+    }
+    let number = (what >> 16) & 0x7fff;
+    // SAFETY: the slot is this thread's own; state pages are always mapped.
+    unsafe {
+        // A call that is only counted any more has no values either.
+        if recorder::is_saturated(slot, site) {
+            return;
+        }
+        let now = sys::tsc();
+        if now == 0 {
+            return;
+        }
+        let said = Said {
+            kind: if number == 0 { KIND_RESULT } else { KIND_ARGUMENT },
+            site,
+            size: what as u16,
+            before: now,
+            after: now,
+            address: number.into(),
+            value,
+        };
+        recorder::write(slot, said, (*state::state()).costs.point);
+        if what >> 31 != 0 {
+            text::record(slot, site, value, now);
+        }
+    }
+}
+
 #[inline(never)]
 extern "C" fn synchronisation(kind: u16, site: u32, object: u64, result: u64, before: u64) {
     let slot = recording_slot();
@@ -114,8 +160,13 @@ extern "C" fn synchronisation(kind: u16, site: u32, object: u64, result: u64, be
         address: object,
         value: result,
     };
+    let way = if kind == KIND_SYNC_BEGIN {
+        SYNC_BEGUN
+    } else {
+        SYNC_ENDED
+    };
     // SAFETY: the slot is this thread's own; state pages are always mapped.
-    unsafe { recorder::write(slot, said, (*state::state()).costs.point) };
+    unsafe { recorder::access(slot, said, way, (*state::state()).costs.point) };
 }
 
 /// A synchronisation call on `object` is about to be made.

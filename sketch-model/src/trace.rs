@@ -22,6 +22,8 @@ pub struct Interval {
 pub enum Source {
     Probe(SiteId),
     Watchpoint,
+    /// The processor's own trace.
+    Trace,
     /// The record of this site tells of it (see [`crate::Witness::JustBefore`]).
     Implied(SiteId),
 }
@@ -34,6 +36,19 @@ pub struct ObservedValue {
     /// False if memory was read again after the access: another thread may have
     /// written in between.
     pub exact: bool,
+}
+
+/// An argument of a call, or what it returned.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallValue {
+    /// From 1; `None` for what was returned.
+    pub argument: Option<u16>,
+    pub value: u64,
+    pub size: u16,
+    pub pointer: bool,
+    /// The string that it points to, as far as it was recorded, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
 }
 
 /// What happened.
@@ -60,6 +75,9 @@ pub struct TraceEvent {
     pub address: Option<RuntimeAddress>,
     pub location: Option<LocationName>,
     pub value: Option<ObservedValue>,
+    /// What a call was given and returned.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub passed: Vec<CallValue>,
     pub when: Interval,
     pub source: Source,
 }

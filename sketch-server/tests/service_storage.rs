@@ -17,6 +17,7 @@ fn run(id: &str, variant: Option<VariantRef>, failed: bool) -> RunRecord {
         schema: Schema::default(),
         kind: FailureKind::ExitCode(3),
         fault_address: None,
+        said: None,
         threads: Vec::new(),
         mappings: Vec::new(),
         gaps: Vec::new(),
@@ -62,6 +63,7 @@ fn campaign(id: u64, line: u32) -> Campaign {
         },
         callers: Vec::new(),
         others: Vec::new(),
+        said: None,
     };
     Campaign::begin(
         CampaignId(id),
@@ -81,6 +83,7 @@ fn sketch(campaign: u64, version: u32) -> FailureSketch {
         program: "a".into(),
         title: "exit code 3 in main (a.c:1)".into(),
         summary: format!("version {version}"),
+        said: None,
         settled: false,
         stack: Vec::new(),
         threads: Vec::new(),
@@ -105,6 +108,8 @@ fn sketch(campaign: u64, version: u32) -> FailureSketch {
             tracked_failure_rate: None,
             coverage: None,
             paused_runs: 0,
+            watched: Vec::new(),
+            promoted: Vec::new(),
         },
         gaps: Vec::new(),
     }
@@ -232,8 +237,13 @@ async fn campaigns_builds_slices_and_all_sketch_versions_read_back() {
             sites: Vec::new(),
             watched: Vec::new(),
             unwatched: Vec::new(),
+            promoted: Vec::new(),
+            audit: false,
         },
-        placement: Placement { places: vec![1, 0] },
+        placement: Placement {
+            places: vec![1, 0],
+            ..Placement::default()
+        },
         patch_version: 1,
         patch: BlobId("p".into()),
         full: BlobId("f".into()),

@@ -11,8 +11,9 @@
 #include <unistd.h>
 
 static void record(long count) {
+    // No site so often that its events would be thinned out.
     for (long i = 0; i < count; i++)
-        __failsketch_access(7, 1u << 31 | 4, 0x1000 + i, i, 10 * i, 10 * i + 5);
+        __failsketch_access(7 + i / 400, 1u << 31 | 4, 0x1000 + i, i, 10 * i, 10 * i + 5);
 }
 static void *recording_thread(void *count) {
     record((long)count);
@@ -104,6 +105,12 @@ int main(int argc, char **argv) {
             pthread_join(thread, 0);
         }
     }
+    if (!strcmp(what, "hot")) {
+        // One site in a hot loop, then another.
+        for (long i = 0; i < 100000; i++)
+            __failsketch_access(7, 1u << 31 | 4, 0x1000, i < 50000 ? i : -i, 10 * i + 1, 10 * i + 5);
+        __failsketch_access(8, 4, 0x2000, 42, 1000001, 1000002);
+    }
     if (!strcmp(what, "edges")) {
         // A short prologue, then a hot loop, then the end.
         __failsketch_branch(10, 1);
@@ -142,6 +149,16 @@ int main(int argc, char **argv) {
     if (!strcmp(what, "hot-loop"))
         while (cpu_seconds() < atof(argv[2]))
             for (int i = 0; i < 100000; i++) worked_on(i);
+    if (!strcmp(what, "loop"))
+        for (long n = atol(argv[2]); n > 0; n--)
+            for (int i = 0; i < 100000; i++) worked_on(i);
+    if (!strcmp(what, "hammer-while-working")) {
+        __failsketch_arm(0, (uint64_t)&first, 8);
+        for (long n = atol(argv[2]); n > 0; n--) {
+            for (int i = 0; i < 10000; i++) done += i;
+            store(&first, n);
+        }
+    }
     if (!strcmp(what, "hammer-for")) {
         __failsketch_arm(0, (uint64_t)&first, 8);
         while (cpu_seconds() < atof(argv[2]))

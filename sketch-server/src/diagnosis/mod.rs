@@ -15,15 +15,19 @@
 //! [`shared_location::MAX_ACCESSES`]).
 
 pub mod attribution;
+mod call_values;
 pub mod decoded_run;
 pub mod executed;
+pub mod explanation;
 pub mod hits;
 pub mod instruction;
 pub mod order;
+mod origins;
 pub mod population;
 pub mod predictors;
 pub mod ranking;
 pub mod roles;
+mod said;
 pub mod sentences;
 pub mod shared_location;
 pub mod sketch_builder;
@@ -31,17 +35,21 @@ pub mod sketch_values;
 pub mod statistics;
 pub mod steps;
 pub mod stop_rule;
+pub mod thinned;
 pub mod trace;
+pub mod traced;
 pub mod value_evidence;
 pub mod votes;
 mod withheld;
 
 pub use attribution::{CodeMap, FunctionCode};
-pub use decoded_run::{DecodedRun, RunThread};
+pub use decoded_run::{DecodedRun, RunThread, weight_of};
 pub use executed::{Proof, executed};
+pub use explanation::{causes, explanation};
 pub use population::Population;
 pub use predictors::{Answer, Observations, observe};
 pub use ranking::{Nearness, rank, rank_apart};
 pub use sketch_builder::{FailureWords, SketchInputs, build};
-pub use stop_rule::{IterationResult, Wanted, best_overall, settled, wanted};
+pub use stop_rule::{IterationResult, Power, best_overall, power, promising, settled};
 pub use trace::decode;
+pub use traced::{TracedInput, add_trace, of_trace};

@@ -26,12 +26,12 @@
 //! Precision and recall are weighted by the runs' sampling probability. Fisher's
 //! test is not: how often failing or successful runs are reported shifts both
 //! columns of its table alike. It is multiplied by the number of predictors
-//! tested (Bonferroni) and by the price of the look ([`price_of_look`]): crude, and
-//! never too lenient.
+//! tested (Bonferroni) and of looks taken; what that promises over many looks is
+//! in docs/statistics.md.
 
 use super::population::{Population, Tally};
-use super::statistics::{f_half, fisher, price_of_look, wilson};
-use super::stop_rule::{SIGNIFICANT, is_good};
+use super::statistics::{f_half, fisher, wilson};
+use super::stop_rule::{is_good, is_significant};
 use sketch_model::{
     DependenceKind, Predictor, PredictorClass, RankedPredictor, Ranking, RunId, Score, Slice,
     StatementId,
@@ -182,10 +182,9 @@ pub fn rank_apart(populations: &[&Population], looks: u64, nearness: &Nearness) 
 
 fn better(a: &RankedPredictor, b: &RankedPredictor, nearness: &Nearness) -> Ordering {
     let (support_a, support_b) = (a.score.support, b.score.support);
-    let doubtful = |p: &RankedPredictor| p.score.corrected_p >= SIGNIFICANT;
     a.class
         .cmp(&b.class)
-        .then(doubtful(a).cmp(&doubtful(b)))
+        .then(is_significant(b).cmp(&is_significant(a)))
         .then(is_good(b).cmp(&is_good(a)))
         .then(a.symptom.cmp(&b.symptom))
         .then(b.score.f_measure.total_cmp(&a.score.f_measure))
@@ -220,6 +219,6 @@ fn score(tally: &Tally, tested: u64, looks: u64) -> Score {
         f_measure: f_half(precision, recall),
         precision_interval: wilson(precision, held.effective()),
         recall_interval: wilson(recall, failed.effective()),
-        corrected_p: (p * tested.max(1) as f64 * price_of_look(looks)).min(1.0),
+        corrected_p: (p * tested.max(1) as f64 * looks.max(1) as f64).min(1.0),
     }
 }

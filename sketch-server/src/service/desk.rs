@@ -8,6 +8,8 @@
 //! is a pure function of the runs that were filed for it, so after a restart it
 //! is made again by reading them.
 
+mod traces;
+
 use super::campaign::Campaign;
 use super::diagnose::{self, Tracking};
 use super::engine::Steered;
@@ -17,6 +19,8 @@ use super::storage::{
     Arrival, BuildCounts, Changes, Filing, RunRole, Storage, StorageError, StoredRun,
 };
 use super::symbolize::LocatedFailure;
+use super::trace_map::TraceMap;
+use super::traced_runs::KeptTrace;
 use super::worker::{Job, JobReport, Tools};
 use super::workshop::{BuildCode, WorkshopError};
 use sketch_model::{
@@ -39,6 +43,9 @@ pub struct Desk {
     campaigns: BTreeMap<CampaignId, Campaign>,
     tracking: HashMap<CampaignId, Tracking>,
     codes: HashMap<(BuildId, Option<VariantRef>), Arc<dyn BuildCode>>,
+    trace_maps: HashMap<(BuildId, Option<VariantRef>), Arc<TraceMap>>,
+    /// Traced successes of builds that have no campaign yet.
+    waiting_traces: HashMap<BuildId, Vec<KeptTrace>>,
 }
 
 /// A failure as far as it could be made out.
@@ -63,6 +70,8 @@ impl Desk {
             campaigns: campaigns.into_iter().map(|c| (c.id, c)).collect(),
             tracking: HashMap::new(),
             codes: HashMap::new(),
+            trace_maps: HashMap::new(),
+            waiting_traces: HashMap::new(),
         })
     }
 
@@ -129,15 +138,21 @@ impl Desk {
                 if let Some(failure) = campaign.failure.clone() {
                     let version = campaign.next_sketch();
                     let counts = self.wait(self.storage.build_counts(&campaign.build))?;
-                    let sketch =
-                        diagnose::first_sketch(&campaign, &failure, &slice, version, counts);
+                    let mut tracking = Tracking::new(slice.clone());
+                    self.add_traced_runs(&mut tracking, &campaign, &slice)?;
+                    // Before any tracked run a traced one may have failed already.
+                    let sketch = match campaign.traced.is_empty() {
+                        true => {
+                            diagnose::first_sketch(&campaign, &failure, &slice, version, counts)
+                        }
+                        false => tracking.look(&campaign, &failure, version, counts).sketch,
+                    };
                     changes.sketches.push(sketch);
                 }
                 changes.slices.push((id, slice));
             }
             JobReport::Built(_, iterations, sigma) => {
-                let plans = iterations.iter().map(|i| &i.plan);
-                let plans = plans.map(|plan| PlanRuns::new(plan.variant, plan.tier));
+                let plans = iterations.iter().map(|i| PlanRuns::of(&i.plan));
                 campaign.built_for(sigma, plans.collect());
                 changes.iterations = iterations;
             }
@@ -222,6 +237,9 @@ impl Desk {
         if let Some(variant) = record.variant.filter(|_| counted) {
             self.count_tracked(record, variant, role, after, &mut changes)?;
         }
+        if record.variant.is_none() && record.pt.is_some() {
+            self.take_traced(record, signature.as_ref(), after, &mut changes)?;
+        }
         if let Some(signature) = signature {
             self.note_seen(&signature, &mut changes);
         }
@@ -261,7 +279,10 @@ impl Desk {
         let mut campaign = known
             .cloned()
             .unwrap_or_else(|| self.new_campaign(&record.build, failure, before));
-        campaign.fleet.insert(record.tier);
+        // What somebody decoded before sending comes from no agent of the fleet.
+        if record.pt.as_ref().is_none_or(|pt| pt.decoded.is_none()) {
+            campaign.fleet.insert(record.tier);
+        }
         if role == RunRole::Untracked {
             campaign.untracked_failures += 1;
         }
@@ -278,7 +299,10 @@ impl Desk {
         tracing::info!(campaign = %id, title = failure.title, "a new failure");
         let named = (failure.signature, failure.title);
         match failure.located {
-            Ok(located) => Campaign::begin(id, build.clone(), program, located, before),
+            Ok(located) => Campaign {
+                sigma: self.tools.workshop.first_sigma(),
+                ..Campaign::begin(id, build.clone(), program, located, before)
+            },
             Err(problem) => {
                 Campaign::impossible(id, build.clone(), program, named, before, problem)
             }
@@ -298,6 +322,7 @@ impl Desk {
             return Ok(());
         };
         self.ensure_tracking(&campaign)?;
+        let traced = self.traced(record);
         let Some(tracking) = self.tracking.get_mut(&campaign.id) else {
             campaign.fail(
                 "the files of its tracked build are no longer in the data folder, so its runs \
@@ -310,9 +335,9 @@ impl Desk {
         campaign.count_for(variant.plan, role);
         campaign.fleet.insert(record.tier);
         if role != RunRole::OtherFailure {
-            tracking.add(record);
+            tracking.add(record, traced.as_ref());
         }
-        let worth_a_look = role == RunRole::Failing || tracking.enough(&campaign);
+        let worth_a_look = role == RunRole::Failing || tracking.can_say_more(&campaign);
         let failure = campaign.failure.clone();
         if let Some(failure) = failure.filter(|_| worth_a_look && campaign.look_is_due()) {
             let version = campaign.next_sketch();
@@ -333,19 +358,30 @@ impl Desk {
         let Some(slice) = self.wait(self.storage.slice(campaign.id))? else {
             return Ok(());
         };
-        let mut tracking = Tracking::new(slice);
-        for plan in campaign.plan_numbers() {
+        let mut tracking = Tracking::new(slice.clone());
+        self.add_traced_runs(&mut tracking, campaign, &slice)?;
+        let built = match campaign.state {
+            CampaignState::Tracking => campaign.plan_numbers(),
+            _ => Vec::new(),
+        };
+        for plan in built {
             let variant = campaign.variant(plan);
-            let Some(iteration) = self.wait(self.storage.iteration(variant))? else {
+            let Some(mut iteration) = self.wait(self.storage.iteration(variant))? else {
                 return Ok(());
             };
+            if iteration.plan.traces_branches()
+                && let Ok(map) = self.trace_map(&campaign.build, Some(variant))
+            {
+                map.place_branches(&iteration.plan, &mut iteration.placement);
+            }
             let Ok(code) = self.code(&campaign.build, Some(variant))? else {
                 return Ok(());
             };
             tracking.add_plan(iteration, code);
             let mut after = Arrival(0);
             while let Some(run) = self.wait(self.storage.next_counted(variant, after))? {
-                tracking.add(&run.record);
+                let traced = self.traced(&run.record);
+                tracking.add(&run.record, traced.as_ref());
                 after = run.arrival;
             }
         }

@@ -14,6 +14,7 @@ use super::signing::{self, KeyError};
 use super::standing::Standing;
 use super::storage::{Blobs, SqliteStorage, Storage, StorageError};
 use super::tls::{self, TlsError, TlsFiles};
+use super::trace_reader::TraceReader;
 use super::upload;
 use super::worker::Tools;
 use super::workshop::Workshop;
@@ -45,6 +46,9 @@ pub struct ServerConfig {
     /// server encrypts.
     pub plain_http: bool,
     pub limits: Limits,
+    /// The command that decodes Intel PT when run with `pt-worker`; without one
+    /// traces stay undecoded, and sketches say so.
+    pub trace_worker: Option<PathBuf>,
 }
 
 impl ServerConfig {
@@ -59,6 +63,7 @@ impl ServerConfig {
             tls: None,
             plain_http: false,
             limits: Limits::default(),
+            trace_worker: None,
         }
     }
 
@@ -189,6 +194,9 @@ pub async fn serve_with(
         workshop: Arc::clone(&workshop),
         blobs: Arc::clone(&blobs),
         key: Arc::new(signing.secret),
+        traces: TraceReader {
+            worker: config.trace_worker.clone(),
+        },
     };
     let (close, closing) = watch::channel(false);
     let (engine, thread) = engine::start(Arc::clone(&storage), tools).await?;

@@ -81,12 +81,15 @@ pub fn plan(statements: &[u32]) -> TrackingPlan {
         sites,
         watched: vec![queue_mut()],
         unwatched: Vec::new(),
+        promoted: Vec::new(),
+        audit: false,
     }
 }
 
 pub fn everything_placed() -> Placement {
     Placement {
         places: vec![1; 1000],
+        ..Placement::default()
     }
 }
 
@@ -150,6 +153,7 @@ pub fn run(id: &str, failed: bool, script: &str) -> DecodedRun {
                 size: 8,
                 exact: true,
             }),
+            passed: Vec::new(),
             when,
             source: if hit {
                 Source::Watchpoint
@@ -184,7 +188,10 @@ pub fn run(id: &str, failed: bool, script: &str) -> DecodedRun {
         holes,
         missing: false,
         passed: Default::default(),
+        thinned: Vec::new(),
         watch: WatchCoverage { complete },
+        by_trace: false,
+        counted: Vec::new(),
     }
 }
 

@@ -15,11 +15,13 @@
 //! decides about any predictor, whenever it is first seen.
 
 pub mod branch;
+pub mod deadlock;
 pub mod order;
 pub mod value;
 
 use super::decoded_run::DecodedRun;
 use super::order::Evidence;
+use super::thinned;
 use serde::{Deserialize, Serialize};
 use sketch_model::{
     AgentId, LocationName, Placement, PointKind, Predictor, RunId, Source, StatementId,
@@ -64,6 +66,9 @@ pub struct Coverage {
     /// Every way that a branch went is known.
     #[serde(default)]
     pub branches_complete: bool,
+    /// Branches have no hooks: without a whole trace nothing is known of them.
+    #[serde(default)]
+    pub branches_traced: bool,
     /// Statements that a watchpoint saw touch a location of which it saw
     /// everything since it was armed.
     pub watched: BTreeSet<(StatementId, LocationName)>,
@@ -73,6 +78,13 @@ pub struct Coverage {
     pub ambiguous: BTreeSet<StatementId>,
     /// Locations with too many accesses to analyse.
     pub saturated: BTreeSet<LocationName>,
+    /// Accesses of which some were lost: what their values looked like is known,
+    /// what they were is not.
+    #[serde(default)]
+    pub thinned: BTreeSet<(StatementId, u32, LocationName)>,
+    /// Statements of which lost accesses to a location may have met others.
+    #[serde(default)]
+    pub unknown_order: BTreeSet<(StatementId, LocationName)>,
 }
 
 /// One run's answers.
@@ -105,10 +117,14 @@ pub fn observe(run: &DecodedRun, plan: &TrackingPlan, placement: &Placement) -> 
         coverage: coverage(run, plan, placement),
     };
     observations.coverage.saturated = evidence.saturated.clone();
+    observations.coverage.unknown_order = thinned::unknown_order(run);
     branch::observe(run, plan, &mut observations);
     branch::observe_accounts(run, plan, &mut observations);
+    branch::forget_partial(&mut observations);
     value::observe(run, plan, &mut observations);
+    value::observe_thinned(run, &mut observations);
     order::observe(&evidence, &mut observations);
+    deadlock::observe(run, &mut observations);
     // A proven occurrence outweighs any number of doubtful ones.
     let held = std::mem::take(&mut observations.held);
     observations.open.retain(|p| !held.contains(p));
@@ -117,24 +133,31 @@ pub fn observe(run: &DecodedRun, plan: &TrackingPlan, placement: &Placement) -> 
 }
 
 fn coverage(run: &DecodedRun, plan: &TrackingPlan, placement: &Placement) -> Coverage {
-    let hook = |site: &sketch_model::Site| -> Option<Hook> {
-        let aspect = match site.kind {
-            PointKind::Load => Aspect::Load,
-            PointKind::Store => Aspect::Store,
-            PointKind::Branch => Aspect::Branch,
-            PointKind::Sync(_) | PointKind::Call => return None,
+    let hooks = |site: &sketch_model::Site| -> Vec<Hook> {
+        let aspects: &[Aspect] = match site.kind {
+            PointKind::Load => &[Aspect::Load],
+            PointKind::Store => &[Aspect::Store],
+            PointKind::Branch => &[Aspect::Branch],
+            // Taking a lock writes it, waiting for it reads it (see `deadlock`).
+            PointKind::Sync(_) if site.location.is_some() => &[Aspect::Load, Aspect::Store],
+            PointKind::Sync(_) | PointKind::Call => &[],
         };
-        Some(Hook {
+        let hook = |aspect: &Aspect| Hook {
             statement: site.statement,
-            aspect,
+            aspect: *aspect,
             column: site.column,
             location: site.location.clone(),
-            placed: placement.is_placed(site.id),
-        })
+            placed: match site.kind {
+                PointKind::Branch => placement.tells_all(site.id),
+                _ => placement.is_placed(site.id),
+            },
+        };
+        aspects.iter().map(hook).collect()
     };
     let mut coverage = Coverage {
-        hooks: plan.sites.iter().filter_map(hook).collect(),
+        hooks: plan.sites.iter().flat_map(hooks).collect(),
         complete: run.trace.incomplete.is_empty() && run.holes.is_empty() && !run.missing,
+        branches_traced: plan.traces_branches(),
         ..Coverage::default()
     };
     for event in &run.trace.events {
@@ -156,7 +179,10 @@ impl Observations {
     /// What this run says about a predictor, also one that it never met.
     pub fn answer(&self, predictor: &Predictor) -> Answer {
         let complete = match predictor {
-            Predictor::Branch { .. } => self.coverage.complete || self.coverage.branches_complete,
+            Predictor::Branch { .. } => {
+                let hooked = self.coverage.complete && !self.coverage.branches_traced;
+                hooked || self.coverage.branches_complete
+            }
             _ => self.coverage.complete,
         };
         if self.held.contains(predictor) {
@@ -179,8 +205,8 @@ impl Coverage {
                 statement,
                 column,
                 location,
-                ..
-            } => value::shown(self, *statement, *column, location),
+                shape,
+            } => value::shown(self, *statement, *column, location, *shape),
             Predictor::Order {
                 pattern,
                 location,
