@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// What an agent says when it asks about all its programs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AssignmentsRequest {
     pub agent: AgentId,
     pub tier: Tier,
@@ -24,6 +25,7 @@ pub struct AssignmentsRequest {
 
 /// What an agent should run, until it hears otherwise.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Assignments {
     #[serde(default)]
     pub schema: Schema,
@@ -35,6 +37,7 @@ pub struct Assignments {
 
 /// What an agent should run of one program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ProgramAssignment {
     pub build: BuildId,
     /// The tracked build to run; `None` means P.
@@ -44,9 +47,6 @@ pub struct ProgramAssignment {
     /// The failure under diagnosis.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<FailureKind>,
-    /// The tracked build watches nothing: no watchpoint need be opened for it.
-    #[serde(default)]
-    pub watches_nothing: bool,
     /// The share of runs that the tracked build gets; the others run P, so that
     /// P's own failure rate stays known.
     pub tracked_share: f64,
@@ -63,6 +63,7 @@ pub struct ProgramAssignment {
 
 /// A patch before it is fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PatchFacts {
     /// Grows with each patch that a server makes.
     pub version: u64,
