@@ -10,12 +10,12 @@ use super::symbolize::{LocatedFailure, is_abort};
 use super::workshop::BuildCode;
 use crate::diagnosis::stop_rule::{FAR_ENOUGH, best_overall};
 use crate::diagnosis::{
-    self, Answer, DecodedRun, FailureWords, IterationResult, Nearness, Observations, Population,
-    SketchInputs, Wanted,
+    self, Answer, DecodedRun, FailureWords, Hooks, IterationResult, Nearness, Observations,
+    Population, SketchInputs, Wanted,
 };
 use sketch_model::{
-    BestPredictor, FailureSketch, LocationName, Predictor, PredictorClass, Privacy, Provenance,
-    Ranking, RunRecord, Slice, Statement, StatementId, Tier, TrackingPlan,
+    BestPredictor, FailureSketch, LocationName, PredictorClass, Privacy, Provenance, Ranking,
+    RunRecord, Slice, Statement, StatementId, Tier, TrackingPlan,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -51,8 +51,7 @@ struct Stratum {
     population: Population,
     failing: u64,
     successful: u64,
-    /// All predictors met so far: how many are tested.
-    predictors: BTreeSet<Predictor>,
+    hooks: Hooks,
     /// Tracked statements that are known to have run in some run.
     ran: BTreeSet<StatementId>,
 }
@@ -83,13 +82,14 @@ impl Tracking {
 
     /// Adds a tracked build of this iteration; its runs may follow.
     pub fn add_plan(&mut self, iteration: IterationRecord, code: Arc<dyn BuildCode>) {
+        let hooks = diagnosis::predictors::hooks(&iteration.plan, &iteration.placement);
         let stratum = Stratum {
+            hooks,
             iteration,
             code,
             population: Population::default(),
             failing: 0,
             successful: 0,
-            predictors: BTreeSet::new(),
             ran: BTreeSet::new(),
         };
         let plan = stratum.iteration.variant.plan;
@@ -111,10 +111,8 @@ impl Tracking {
         let Some(run) = diagnosis::decode(record, plan, stratum.code.code_map()) else {
             return;
         };
-        let observations = diagnosis::observe(&run, plan, &stratum.iteration.placement);
+        let observations = diagnosis::observe_hooked(&run, plan, &stratum.hooks);
         stratum.population.add(&observations);
-        let held = observations.held.iter().cloned();
-        stratum.predictors.extend(held);
         stratum
             .ran
             .extend(diagnosis::executed(&run, plan).into_keys());
@@ -138,7 +136,7 @@ impl Tracking {
 
     /// Whether some plan has as many runs as the statistics want.
     pub fn enough(&self, campaign: &Campaign) -> bool {
-        let tested = self.strata.values().map(|s| s.predictors.len() as u64);
+        let tested = self.strata.values().map(|s| s.population.tested());
         let Wanted {
             failing,
             successful,

@@ -14,6 +14,7 @@ mod assignment;
 mod campaign;
 mod code_map;
 mod desk;
+mod desk_orders;
 mod diagnose;
 mod engine;
 mod events;

@@ -35,6 +35,8 @@ pub struct Double {
     pub watching: u32,
     /// What building fails with.
     pub broken: Option<String>,
+    /// Building never ends.
+    pub stuck: bool,
 }
 
 pub fn build() -> BuildId {
@@ -206,6 +208,9 @@ impl Workshop for Double {
     }
 
     fn track(&self, _: &BuildId, plan: &TrackingPlan) -> Result<TrackedBinary, WorkshopError> {
+        while self.stuck {
+            std::thread::park();
+        }
         if let Some(problem) = &self.broken {
             return Err(WorkshopError::Tracking(problem.clone()));
         }

@@ -55,10 +55,14 @@ impl Reply {
     }
 }
 
-fn config(data: &Path) -> ServerConfig {
+/// A server of this data folder and none other, on a free port.
+pub fn config(data: &Path) -> ServerConfig {
     ServerConfig {
         data: data.to_owned(),
         store: data.join("no-store"),
+        database: Default::default(),
+        blobs: None,
+        retention: Default::default(),
         listen: "127.0.0.1:0".parse().unwrap(),
         alias: slicer::Alias::default(),
     }

@@ -87,9 +87,8 @@ pub(super) fn shown(
     if coverage.blurred.contains(&place) {
         return false;
     }
-    let hooked = coverage.hooked(|h| {
+    let hooked = coverage.hooked(statement, |h| {
         matches!(h.aspect, Aspect::Load | Aspect::Store)
-            && h.statement == statement
             && h.column == column
             && may_be(&h.location, location)
     });
