@@ -53,7 +53,7 @@ pub struct RunSets(HashSet<Packed>);
 
 impl RunSets {
     /// The list of `numbers`, which this sorts.
-    pub fn kept(&mut self, numbers: &mut Vec<u32>) -> Packed {
+    pub fn kept(&mut self, numbers: &mut [u32]) -> Packed {
         numbers.sort_unstable();
         let packed = Packed::of(numbers);
         match self.0.get(&packed) {
