@@ -2,13 +2,15 @@
 //!
 //! Start-up is measured beside the bare command in the same loop, one after the
 //! other, so that a busy machine disturbs both; medians, and an A/A row of the
-//! bare command against itself for the smallest difference that can be seen.
+//! bare command against itself for the smallest difference that can be seen. Beside
+//! the time that passes stands processor time, which a busy machine disturbs less.
 //! The spool is fed through the daemon's own socket with records of a usual
 //! size; every record counted was acknowledged, that is, synced to disk.
 
 use crate::folder::emptied;
 use crate::tools::Tools;
 use anyhow::{Context, Result, bail};
+use nix::sys::resource::{UsageWho, getrusage};
 use serde_json::{Value, json};
 use std::fs;
 use std::io::{Read, Write};
@@ -38,6 +40,7 @@ pub fn run(folder: &Path, json_file: Option<&PathBuf>) -> Result<()> {
         None => Tools::find()?.agent,
     };
     let folder = emptied(folder)?;
+    println!("load average before: {}", load());
     let mut rows = starts(&agent, &folder)?;
     let mut daemon = Daemon::start(&agent, &folder)?;
     rows.extend(daemon.idle()?);
@@ -47,6 +50,7 @@ pub fn run(folder: &Path, json_file: Option<&PathBuf>) -> Result<()> {
         unit: "1/s",
         aim: "",
     });
+    rows.extend(daemon.short_runs(&agent, &folder)?);
     rows.push(Row {
         name: "daemon after that, resident",
         value: daemon.resident_mb()?,
@@ -72,6 +76,7 @@ pub fn run(folder: &Path, json_file: Option<&PathBuf>) -> Result<()> {
             row.name, row.value, row.unit, row.aim
         );
     }
+    println!("load average after: {}", load());
     if let Some(file) = json_file {
         let rows: Vec<Value> = rows
             .iter()
@@ -88,28 +93,51 @@ fn median(mut values: Vec<f64>) -> f64 {
     values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
-fn timed(command: &mut Command) -> Result<f64> {
-    let started = Instant::now();
-    let status = command.status().context("starting a command to time")?;
-    if !status.success() {
-        bail!("a command to time ended with {status}");
+/// Others that work on this machine, as the kernel counts them.
+fn load() -> String {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').take(3).collect::<Vec<_>>().join(" ")
+}
+
+/// Milliseconds that passed, and milliseconds of processor time, of one command.
+#[derive(Default)]
+struct Times {
+    passed: Vec<f64>,
+    used: Vec<f64>,
+}
+
+impl Times {
+    fn of(&mut self, command: &mut Command) -> Result<()> {
+        let used_before = processor_ms()?;
+        let started = Instant::now();
+        let status = command.status().context("starting a command to time")?;
+        if !status.success() {
+            bail!("a command to time ended with {status}");
+        }
+        self.passed.push(started.elapsed().as_secs_f64() * 1e3);
+        self.used.push(processor_ms()? - used_before);
+        Ok(())
     }
-    Ok(started.elapsed().as_secs_f64() * 1e3)
+}
+
+/// What all children that have ended have used so far.
+fn processor_ms() -> Result<f64> {
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).context("asking for processor time")?;
+    let ms =
+        |time: nix::sys::time::TimeVal| time.tv_sec() as f64 * 1e3 + time.tv_usec() as f64 / 1e3;
+    Ok(ms(usage.user_time()) + ms(usage.system_time()))
 }
 
 fn starts(agent_file: &Path, folder: &Path) -> Result<Vec<Row>> {
     let nothing = "/bin/true";
     let records = folder.join("records.jsonl");
-    let mut bare = Vec::new();
-    let mut again = Vec::new();
-    let mut transparent = Vec::new();
-    let mut recorded = Vec::new();
+    let [mut bare, mut again, mut transparent, mut recorded] = [(); 4].map(|()| Times::default());
     for _ in 0..STARTS {
-        bare.push(timed(&mut Command::new(nothing))?);
+        bare.of(&mut Command::new(nothing))?;
         let mut agent = Command::new(agent_file);
         agent.args(["run", "--config", "/dev/null", "--", nothing]);
-        transparent.push(timed(&mut agent)?);
-        again.push(timed(&mut Command::new(nothing))?);
+        transparent.of(&mut agent)?;
+        again.of(&mut Command::new(nothing))?;
         let mut agent = Command::new(agent_file);
         agent.args(["run", "--config", "/dev/null", "--cache"]);
         agent
@@ -117,9 +145,9 @@ fn starts(agent_file: &Path, folder: &Path) -> Result<Vec<Row>> {
             .arg("--store-record")
             .arg(&records);
         agent.args(["--", nothing]);
-        recorded.push(timed(&mut agent)?);
+        recorded.of(&mut agent)?;
     }
-    let bare = median(bare);
+    let (bare, bare_used) = (median(bare.passed), median(bare.used));
     let row = |name, value, aim| Row {
         name,
         value,
@@ -128,16 +156,32 @@ fn starts(agent_file: &Path, folder: &Path) -> Result<Vec<Row>> {
     };
     Ok(vec![
         row("bare command that does nothing", bare, ""),
-        row("A/A: the same again, difference", median(again) - bare, ""),
+        row(
+            "A/A: the same again, difference",
+            median(again.passed) - bare,
+            "",
+        ),
         row(
             "added by the agent, not recording",
-            median(transparent) - bare,
+            median(transparent.passed) - bare,
             "≤ 5",
         ),
         row(
             "added by the agent, recording",
-            median(recorded) - bare,
+            median(recorded.passed) - bare,
             "≤ 5",
+        ),
+        row("bare command, processor time", bare_used, ""),
+        row("A/A, processor time", median(again.used) - bare_used, ""),
+        row(
+            "added, not recording, processor time",
+            median(transparent.used) - bare_used,
+            "",
+        ),
+        row(
+            "added, recording, processor time",
+            median(recorded.used) - bare_used,
+            "",
         ),
     ])
 }
@@ -225,6 +269,37 @@ impl Daemon {
                 aim: "0",
             },
         ])
+    }
+
+    /// Short runs that pass through it, from several clients at once.
+    fn short_runs(&self, agent: &Path, folder: &Path) -> Result<Vec<Row>> {
+        const CLIENTS: usize = 4;
+        const EACH: usize = 250;
+        let started = Instant::now();
+        std::thread::scope(|scope| {
+            let clients: Vec<_> = (0..CLIENTS)
+                .map(|_| {
+                    scope.spawn(|| {
+                        let each = EACH.to_string();
+                        crate::tools::run(
+                            Command::new(agent)
+                                .args(["run", "--config"])
+                                .arg(folder.join("agent.toml"))
+                                .args(["--repeat", &each, "--", "/bin/true"]),
+                        )
+                    })
+                })
+                .collect();
+            clients
+                .into_iter()
+                .try_for_each(|c| c.join().unwrap_or_else(|_| bail!("a client panicked")))
+        })?;
+        Ok(vec![Row {
+            name: "recorded runs of a command that does nothing",
+            value: (CLIENTS * EACH) as f64 / started.elapsed().as_secs_f64(),
+            unit: "1/s",
+            aim: "",
+        }])
     }
 
     /// Records acknowledged a second, from several clients at once.

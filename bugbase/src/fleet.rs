@@ -115,6 +115,9 @@ impl Fleet {
             // One machine plays a fleet: what is a share of many machines' runs
             // there would only be a delay here.
             agent_arguments.extend(["--canary", "1"].map(OsString::from));
+            // Programs of milliseconds, run for their diagnosis alone: at 1% of their
+            // time one run in dozens would be tracked. What it costs is measured.
+            agent_arguments.extend(["--max-overhead", "0"].map(OsString::from));
             for code in &bug.failure.exit_codes {
                 agent_arguments.push("--fail-exit".into());
                 agent_arguments.push(code.to_string().into());

@@ -11,17 +11,15 @@ mod record;
 
 use anyhow::{Context, Result, bail};
 use build_store::{BuildStore, RegisteredBuild};
+use pt_decoder::PerfRecording;
 use pt_decoder::worker::{self, Answer, Job, Limits};
-use pt_decoder::{PerfRecording, StatementMap};
 use sketch_model::{PtRecord, RunRecord, SourceLocation};
-use slicer::{ModuleInput, Program};
+use sketch_server::service::TraceMap;
+use slicer::Program;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-/// Blocks, pauses and gaps of a trace that are kept.
-const MOST_ITEMS: usize = 20_000_000;
-/// What a server takes at once (16 MB), with room for the rest of the record.
 const LARGEST_BODY: usize = 15 << 20;
 
 #[derive(clap::Args)]
@@ -71,22 +69,21 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         &arguments.binaries,
         folder.path(),
     )?;
-    let program = build.as_ref().map(program_of).transpose()?;
-    let map = match (&build, &program) {
-        (Some(build), Some(program)) => {
-            Some(StatementMap::new(&build.binary()?, |f, file, line| {
-                program.statement_at(f, file, line)
-            })?)
-        }
-        _ => None,
-    };
+    let program = build.as_ref().map(crate::graph::program).transpose()?;
     let id = build.as_ref().map(|it| it.manifest().build_id.clone());
+    let (map, branches) = match (&build, &program, &id) {
+        (Some(build), Some(program), Some(id)) => {
+            let map = TraceMap::new(id, build.binary()?, program)?;
+            (Some(map.statements), Some(map.branches))
+        }
+        _ => (None, None),
+    };
     let job = Job {
         record: recording.record.clone(),
         files,
         build: id.clone().unwrap_or(sketch_model::BuildId(String::new())),
         map,
-        most_items: MOST_ITEMS,
+        branches,
     };
     let answer = decode(&job, arguments)?;
     print_answer(&answer, &recording);
@@ -142,22 +139,6 @@ fn registered(store: &BuildStore, record: &PtRecord) -> Result<Option<Registered
         .filter_map(|mapped| mapped.build_id.as_ref())
         .find(|id| known.contains(id));
     Ok(found.map(|id| store.load(id)).transpose()?)
-}
-
-fn program_of(build: &RegisteredBuild) -> Result<Program> {
-    let modules = &build.manifest().modules;
-    let bitcode = (0..modules.len())
-        .map(|module| build.module_bitcode(module))
-        .collect::<Result<Vec<_>, _>>()?;
-    let inputs: Vec<_> = modules
-        .iter()
-        .zip(&bitcode)
-        .map(|(module, bitcode)| ModuleInput {
-            name: &module.source,
-            bitcode,
-        })
-        .collect();
-    Ok(Program::load(build.manifest().build_id.clone(), &inputs)?)
 }
 
 fn print_recording(recording: &PerfRecording) {
@@ -254,13 +235,13 @@ fn print_statements(answer: &Answer, build: &RegisteredBuild, program: &Program)
 
 fn send(server: &str, mut record: RunRecord) -> Result<()> {
     let mut body = serde_json::to_vec(&record)?;
-    if body.len() > LARGEST_BODY {
-        // The failure alone is worth reporting.
-        record.pt = None;
-        record
-            .gaps
-            .push("the trace is too long to be sent; it was left out".to_owned());
-        println!("note: the trace is too long to be sent; the record goes without it");
+    if body.len() > LARGEST_BODY
+        && let Some(pt) = &mut record.pt
+    {
+        // What it says goes in any case.
+        pt.buffers.clear();
+        pt.sideband.clear();
+        println!("note: the trace is too long to be sent; what was decoded of it goes alone");
         body = serde_json::to_vec(&record)?;
     }
     let url = format!("{}/api/v1/runs", server.trim_end_matches('/'));

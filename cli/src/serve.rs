@@ -67,6 +67,8 @@ pub fn run(arguments: Arguments) -> Result<()> {
         },
         listen: arguments.listen,
         alias: arguments.alias,
+        // Traces are decoded by this very command, in a process with limits.
+        trace_worker: std::env::current_exe().ok(),
     };
     tracing_subscriber::fmt()
         .with_writer(std::io::stderr)

@@ -96,6 +96,7 @@ fn recorded(flags: &str) -> Recorded {
             bytes: run.traces[0][0].clone(),
         }],
         sideband,
+        decoded: None,
     };
     Recorded {
         place,
@@ -227,7 +228,7 @@ fn job() -> Job {
         files: Vec::new(),
         build,
         map: None,
-        most_items: 1000,
+        branches: None,
     }
 }
 

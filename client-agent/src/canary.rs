@@ -143,3 +143,74 @@ impl Canary {
 pub fn beside(patch: &Path) -> PathBuf {
     patch.with_extension("canary")
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tally(successes: u64, own_failures: u64, other_failures: u64, mean_us: u64) -> Tally {
+        Tally {
+            runs: successes + own_failures + other_failures,
+            successes,
+            cpu_us: successes * mean_us,
+            own_failures,
+            other_failures,
+        }
+    }
+
+    fn fault(tracked: Tally, original: Tally) -> Option<String> {
+        let canary = Canary {
+            original,
+            tracked,
+            withdrawn: None,
+        };
+        canary.fault(2.0)
+    }
+
+    #[test]
+    fn only_what_the_original_does_not_do_is_held_against_it() {
+        // Fails in a new way; fails no more often than the original does.
+        let new = fault(tally(20, 0, 3, 100), tally(50, 1, 0, 100));
+        assert!(new.is_some_and(|why| why.contains("in 3 of 23 runs, the original in 0 of 51")));
+        assert_eq!(fault(tally(20, 0, 3, 100), tally(50, 0, 5, 100)), None);
+        assert_eq!(
+            fault(tally(20, 0, 2, 100), tally(50, 0, 0, 100)),
+            None,
+            "an accident"
+        );
+    }
+
+    #[test]
+    fn the_failure_under_diagnosis_is_welcome_until_it_is_all_there_is() {
+        assert_eq!(fault(tally(5, 25, 0, 100), tally(50, 1, 0, 100)), None);
+        let all = fault(tally(1, 29, 0, 100), tally(50, 1, 0, 100));
+        assert!(all.is_some_and(|why| why.contains("in 29 of 30 runs")));
+        assert_eq!(
+            fault(tally(1, 29, 0, 100), tally(1, 49, 0, 100)),
+            None,
+            "as before"
+        );
+    }
+
+    #[test]
+    fn one_that_is_too_slow_goes() {
+        let slow = fault(tally(10, 0, 0, 210), tally(10, 0, 0, 100));
+        assert!(slow.is_some_and(|why| why.contains("2.10 times the CPU time")));
+        assert_eq!(fault(tally(10, 0, 0, 190), tally(10, 0, 0, 100)), None);
+        assert_eq!(
+            fault(tally(9, 0, 0, 900), tally(10, 0, 0, 100)),
+            None,
+            "too early to say"
+        );
+    }
+
+    #[test]
+    fn probation_ends_and_withdrawal_does_not() {
+        let mut canary = Canary::default();
+        assert_eq!(canary.share(0.25), 0.25);
+        canary.tracked = tally(20, 0, 0, 100);
+        assert_eq!(canary.share(0.25), 1.0);
+        canary.withdrawn = Some("it failed".into());
+        assert_eq!(canary.share(0.25), 0.0);
+    }
+}

@@ -33,9 +33,8 @@ struct DoctorArguments {
     /// The configuration file [default: /etc/failsketch/agent.toml].
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// The server's address, in place of the configuration's.
-    #[arg(long, value_name = "URL")]
-    server: Option<String>,
+    #[command(flatten)]
+    way: WayArguments,
     /// The server's public key, in place of the configuration's.
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
@@ -51,11 +50,45 @@ struct DaemonArguments {
     config: Option<PathBuf>,
 }
 
+/// The way to the server.
+#[derive(Debug, Args)]
+pub(crate) struct WayArguments {
+    /// The server's address, for example http://127.0.0.1:7420.
+    #[arg(long, value_name = "URL")]
+    pub server: Option<String>,
+    /// A file with the token that the server gave this machine.
+    #[arg(long, value_name = "FILE")]
+    pub token: Option<PathBuf>,
+    /// The authorities to trust, as PEM, in place of the machine's own list.
+    #[arg(long, value_name = "FILE")]
+    pub ca: Option<PathBuf>,
+    /// This machine's certificate and its key, as PEM, for servers that ask for one.
+    #[arg(long, value_name = "FILE")]
+    pub certificate: Option<PathBuf>,
+}
+
+impl WayArguments {
+    /// What the command line says counts, not the configuration.
+    pub fn beat(&self, config: &mut Config) {
+        if self.server.is_some() {
+            config.server.clone_from(&self.server);
+        }
+        for (given, configured) in [
+            (&self.token, &mut config.token),
+            (&self.ca, &mut config.ca),
+            (&self.certificate, &mut config.certificate),
+        ] {
+            if given.is_some() {
+                configured.clone_from(given);
+            }
+        }
+    }
+}
+
 #[derive(Debug, Args)]
 pub(crate) struct RunArguments {
-    /// The server's address, for example http://127.0.0.1:7420.
-    #[arg(long)]
-    pub server: Option<String>,
+    #[command(flatten)]
+    pub way: WayArguments,
     /// The server's public key: a file, or the key itself. Without it no tracked build is run.
     #[arg(long)]
     pub key: Option<String>,
@@ -154,7 +187,7 @@ fn examine(arguments: DoctorArguments) -> ExitCode {
             return ExitCode::from(error.exit_code());
         }
     };
-    config.server = arguments.server.or(config.server);
+    arguments.way.beat(&mut config);
     config.key = arguments.key.or(config.key);
     let findings = doctor::examine(&config);
     let text = match arguments.json {

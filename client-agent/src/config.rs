@@ -25,6 +25,12 @@ pub struct Config {
     pub server: Option<String>,
     /// The server's public key: a file, or the key itself.
     pub key: Option<String>,
+    /// A file with the token that the server gave this machine.
+    pub token: Option<PathBuf>,
+    /// Certificates of the authorities to trust, in place of the machine's.
+    pub ca: Option<PathBuf>,
+    /// This machine's certificate and its key, for servers that ask for one.
+    pub certificate: Option<PathBuf>,
     /// The name of this agent.
     pub agent: Option<String>,
     /// Where patches and the runtime are kept.

@@ -20,8 +20,16 @@ pub enum AgentError {
         path: PathBuf,
         reason: io::Error,
     },
+    #[error(
+        "this machine has no list of authorities to trust; install ca-certificates, or name one \
+         with --ca"
+    )]
+    NoAuthorities,
     #[error("the server at {url} cannot be reached: {reason}")]
     ServerUnreachable { url: String, reason: String },
+    /// It did not answer a moment ago, and is not asked again yet.
+    #[error("{0}")]
+    ServerSilent(String),
     #[error("the server refused {what} with status {status}: {answer}")]
     ServerRefused {
         what: &'static str,

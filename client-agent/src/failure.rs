@@ -77,8 +77,8 @@ fn why_no_stack(kind: &FailureKind, remains: &Remains) -> String {
         format!("no stack was captured: the runtime does not handle {name}")
     } else {
         format!(
-            "no stack was captured: the program replaced the runtime's handler for {name} by its \
-             own, or a thread without an alternate stack overflowed"
+            "no stack was captured: the program took {name} into its own hands by a system call \
+             or at an earlier signal, or a thread without an alternate stack overflowed"
         )
     }
 }
@@ -108,6 +108,7 @@ pub fn report(
         fault_address: crash
             .and_then(|crash| crash.fault_address)
             .map(RuntimeAddress),
+        said: crash.and_then(|crash| crash.said.clone()),
         threads,
         mappings: modules.iter().map(|module| module.mapping()).collect(),
         gaps,
@@ -126,6 +127,7 @@ pub fn hang_report(hang: &Hang, main: &MainModule, modules: &mut ModuleCache) ->
         schema: Schema::default(),
         kind: FailureKind::Hang,
         fault_address: None,
+        said: None,
         threads: stacks.collect(),
         mappings: modules.iter().map(|module| module.mapping()).collect(),
         gaps: hang.gaps.clone(),

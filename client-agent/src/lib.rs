@@ -7,6 +7,8 @@
 //!
 //! Never links LLVM, nor a decoder of Intel PT: traces are sent as they are.
 
+mod access;
+mod backoff;
 mod canary;
 mod check;
 pub mod cli;

@@ -20,6 +20,12 @@ pub struct Policy {
     pub privacy: Privacy,
     /// How much CPU time tracking may cost, in percent; 0 sets no limit.
     pub max_overhead: f64,
+    /// How many times the original's CPU time a tracked build may use before it is
+    /// withdrawn; the governor's limit is far lower, this is for when it fails.
+    pub max_slowdown: f64,
+    /// How often watchpoints may be aimed in one run; each time costs the program
+    /// tens of microseconds a thread.
+    pub trap_budget: u64,
     /// Record Intel PT where the machine has it.
     pub intel_pt: bool,
     /// Exit codes that count as failures.
@@ -42,6 +48,8 @@ impl Default for Policy {
             report_successes: 1.0,
             privacy: Privacy::Full,
             max_overhead: 1.0,
+            max_slowdown: 2.0,
+            trap_budget: 4096,
             intel_pt: false,
             fail_exits: Vec::new(),
             hang_after: None,
@@ -85,6 +93,11 @@ impl Policy {
                     let given = self.max_overhead;
                     format!("max_overhead = {given} is not between 0 and 100 percent")
                 })
+            })
+            .or_else(|| {
+                let given = self.max_slowdown;
+                (!(1.0..=1000.0).contains(&given))
+                    .then(|| format!("max_slowdown = {given} is not between 1 and 1000 times"))
             })
             .or_else(|| {
                 let seconds = self.hang_after?;

@@ -12,7 +12,9 @@
 //! their address, and an address says nothing of what is kept there. Registers
 //! and stacks of watchpoint hits hold anything, so only return addresses stay.
 
-use sketch_model::{Outcome, Privacy, ProbeEvent, ProbeKind, RunRecord, RuntimeAddress};
+use sketch_model::{
+    FailureReport, Outcome, Privacy, ProbeEvent, ProbeKind, RunRecord, RuntimeAddress, SeenShapes,
+};
 use std::collections::HashMap;
 
 /// The lowest page is never mapped: a fault there is a null pointer's.
@@ -30,10 +32,11 @@ pub fn reduce(record: &mut RunRecord, privacy: Privacy, secret: &[u8]) {
 }
 
 fn events(record: &mut RunRecord) -> impl Iterator<Item = &mut ProbeEvent> {
-    record
-        .threads
-        .iter_mut()
-        .flat_map(|thread| thread.head.iter_mut().chain(thread.tail.iter_mut()))
+    record.threads.iter_mut().flat_map(|thread| {
+        let thinned = thread.thinned.iter_mut();
+        let latest = thinned.filter_map(|site| site.latest.as_mut());
+        thread.head.iter_mut().chain(&mut thread.tail).chain(latest)
+    })
 }
 
 /// Whether an event's value is the program's; the others are numbers of ours.
@@ -67,6 +70,7 @@ fn shapes(record: &mut RunRecord, secret: &[u8]) {
     if let Outcome::Failure(report) = &mut record.outcome {
         let null = |address: &RuntimeAddress| address.0 < NULL_PAGE;
         report.fault_address = report.fault_address.filter(null);
+        withhold_words(report);
     }
 }
 
@@ -75,6 +79,11 @@ fn control_flow_only(record: &mut RunRecord) {
         event.address = RuntimeAddress(0);
         if carries_a_value(event) {
             event.value = 0;
+        }
+    }
+    for thread in &mut record.threads {
+        for site in &mut thread.thinned {
+            site.shapes = SeenShapes::default();
         }
     }
     if !record.watch.hits.is_empty() {
@@ -86,6 +95,25 @@ fn control_flow_only(record: &mut RunRecord) {
     }
     if let Outcome::Failure(report) = &mut record.outcome {
         report.fault_address = None;
+        withhold_words(report);
+    }
+}
+
+/// Messages and texts of exceptions may hold values; which type was thrown is
+/// control flow.
+fn withhold_words(report: &mut FailureReport) {
+    let Some(said) = &mut report.said else {
+        return;
+    };
+    let text = said.exception.as_mut().and_then(|e| e.text.take());
+    if said.message.take().is_some() || text.is_some() {
+        report.gaps.push(
+            "what the program said when it aborted was withheld: values may not leave this machine"
+                .into(),
+        );
+    }
+    if said.exception.is_none() {
+        report.said = None;
     }
 }
 

@@ -5,7 +5,7 @@ use crate::{
     perf::collector::Collected,
     shared_memory::{WatchState, WatchStatus},
 };
-use sketch_model::{Mapping, RunId, TrackingRecord, WatchHit, WatchRecord};
+use sketch_model::{Mapping, RunId, RunRecord, TrackingRecord, WatchHit, WatchRecord};
 
 /// Hits kept in a record: half of them the first, half the last.
 const MOST_HITS: usize = 4096;
@@ -15,7 +15,8 @@ pub fn run_id(agent: &str, random: u64) -> RunId {
     RunId(format!("{agent}-{}-{random:016x}", std::process::id()))
 }
 
-/// The watchpoints' part. Untouched programs have none and need no reason;
+/// The watchpoints' part. Untouched programs and plans that watch nothing have
+/// none and need no reason (`tracked` is false);
 /// `asked` says whether a tracked build was to open some.
 pub fn watch_record(
     tracked: bool,
@@ -52,6 +53,7 @@ pub fn watch_record(
             + status.arms_contended
             + status.arms_over_limit
             + status.arms_sandboxed,
+        disarmed: status.disarms,
         refused,
     }
 }
@@ -86,7 +88,85 @@ fn trim(mut hits: Vec<WatchHit>, gaps: &mut Vec<String>) -> Vec<WatchHit> {
     hits
 }
 
+/// The record as it is sent, at most `largest` bytes long. What makes it longer is
+/// left out, dearest last, and that is said: the report of a failure is worth more
+/// than all that can be beside it.
+pub fn written(record: &mut RunRecord, largest: usize) -> serde_json::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(record)?;
+    for (what, leave_out) in LEFT_OUT {
+        if line.len() <= largest {
+            break;
+        }
+        if leave_out(record) {
+            record.gaps.push(format!(
+                "{what} left out: the record had {} bytes, and {largest} are sent at most",
+                line.len()
+            ));
+            line = serde_json::to_vec(record)?;
+        }
+    }
+    Ok(line)
+}
+
+/// What can be left out, and how; each says whether there was any.
+type LeaveOut = (&'static str, fn(&mut RunRecord) -> bool);
+const LEFT_OUT: [LeaveOut; 3] = [
+    ("the Intel PT trace was", |record| {
+        record.pt.take().is_some()
+    }),
+    ("watchpoint hits were", |record| {
+        !std::mem::take(&mut record.watch.hits).is_empty()
+    }),
+    ("what threads recorded was", |record| {
+        record.unrecorded_threads += record.threads.len() as u32;
+        !std::mem::take(&mut record.threads).is_empty()
+    }),
+];
+
 /// The mappings that hits can be attributed to.
 pub fn mappings(modules: &[Module]) -> Vec<Mapping> {
     modules.iter().map(Module::mapping).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(hits: usize) -> RunRecord {
+        let hit = serde_json::json!({
+            "slot": 0, "tid": 1, "handled_ns": 1, "after_pc": 4096, "address": 4096,
+            "registers": vec![u64::MAX; 16], "stack": vec![u64::MAX; 32],
+        });
+        let text = serde_json::json!({
+            "id": "a-1", "agent": "a", "build": "ab", "tier": "inline", "variant": null,
+            "sampling_probability": 1.0, "wall_us": 1, "cpu_us": 1, "threads": [],
+            "outcome": { "failure": {
+                "kind": "hang", "fault_address": null, "threads": [], "mappings": [], "gaps": [],
+            }},
+            "watch": { "hits": vec![hit; hits], "counted": hits, "armed": 1, "refused": null },
+            "clock": { "start_tsc": 0, "start_ns": 0, "end_tsc": 1, "end_ns": 1, "error_ns": 0 },
+            "mappings": [], "gaps": [],
+        });
+        serde_json::from_value(text).expect("is a record")
+    }
+
+    #[test]
+    fn what_is_too_large_is_left_out_and_said_and_the_report_stays() {
+        let mut small = record(3);
+        let line = written(&mut small, 100_000).expect("is written");
+        assert!(line.len() < 100_000 && small.watch.hits.len() == 3 && small.gaps.is_empty());
+
+        let mut large = record(2000);
+        let line = written(&mut large, 100_000).expect("is written");
+        assert!(line.len() < 100_000, "{}", line.len());
+        let sent: RunRecord = serde_json::from_slice(&line).expect("is a record");
+        assert!(sent.failed() && sent.watch.hits.is_empty());
+        assert_eq!(sent.watch.counted, 2000, "that there were some stays known");
+        assert_eq!(sent.gaps.len(), 1);
+        assert!(
+            sent.gaps[0].starts_with("watchpoint hits were left out"),
+            "{:?}",
+            sent.gaps
+        );
+    }
 }

@@ -118,7 +118,7 @@ impl Recording<'_> {
         let tracking = take(&mut collected.report.tracking);
         gaps.extend(record::pauses(&tracking));
         let watch = record::watch_record(
-            self.tracked.is_some(),
+            self.tracked.is_some() && !recorder.quiet,
             self.asked_to_watch,
             &remains.watch,
             collected,

@@ -34,8 +34,6 @@ use std::{
     time::Instant,
 };
 
-/// Each re-aim costs the program tens of microseconds per thread.
-const ARM_LIMIT: u64 = 4096;
 /// The answer takes about a millisecond; this bounds the start of a program on a
 /// machine so busy that the agent does not get to run.
 const REPLY_PATIENCE_MS: u64 = 2000;
@@ -64,8 +62,13 @@ pub struct Recorder {
     pub check: Option<String>,
     /// The share of processor time that tracking may cost; `None` for any.
     pub max_overhead: Option<f64>,
+    /// How often watchpoints may be aimed in one run.
+    pub trap_budget: u64,
     /// Measured when a tracked build first runs.
     pub costs: LazyCell<Costs>,
+    /// The tracked build of this run watches nothing: opening watchpoints would
+    /// only make its start and its threads dearer.
+    pub quiet: bool,
     pub modules: ModuleCache,
 }
 
@@ -240,6 +243,10 @@ impl Supervisor<'_> {
     ) -> Option<Preparation> {
         let sanitizer = self.sanitizer(known);
         let preload = match (tracked, &recorder.preload) {
+            // It ends watches with their memory, and keeps our handlers in front.
+            (Some(_), Ok(path)) if known.facts.dynamic && sanitizer.is_none() => {
+                Some(path.as_path())
+            }
             (Some(_), _) => None,
             (None, _) if !known.facts.dynamic => {
                 gaps.push(
@@ -264,7 +271,7 @@ impl Supervisor<'_> {
             }
         };
         let mut sockets = None;
-        if tracked.is_some() && recorder.tier >= Tier::Watchpoints {
+        if tracked.is_some() && !recorder.quiet && recorder.tier >= Tier::Watchpoints {
             match UnixStream::pair() {
                 Ok(pair) => sockets = Some(pair),
                 Err(error) => gaps.push(format!("watchpoints cannot be received: {error}")),
@@ -280,8 +287,9 @@ impl Supervisor<'_> {
             },
             cpus: sys::processors(),
             socket: programs_socket.as_ref().map(|s: &UnixStream| s.as_raw_fd()),
-            arm_limit: ARM_LIMIT,
+            arm_limit: recorder.trap_budget,
             reply_patience_ms: REPLY_PATIENCE_MS,
+            tracked: tracked.is_some(),
         };
         let started = RegionFile::create(&settings).and_then(|region| {
             let share = recorder.max_overhead.filter(|_| tracked.is_some());

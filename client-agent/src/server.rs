@@ -1,35 +1,48 @@
-//! What the agent says to the server, over plain HTTP.
+//! What the agent says to the server, over HTTP, encrypted where the address says so.
 //!
 //! Every conversation has a time limit from its first step to its last: the
 //! command does not start before assignment and patch are there, or given up.
 
-use crate::error::AgentError;
-use sketch_model::{Assignment, AssignmentRequest, VariantRef};
+use crate::{access::Access, error::AgentError};
+use sketch_model::{
+    Assignment, AssignmentRequest, Assignments, AssignmentsRequest, Schema, VariantRef,
+};
 use std::time::Duration;
-use ureq::{Body, http::Response};
+use ureq::{Body, RequestBuilder, http::Response};
 
 const FOR_THE_ASSIGNMENT: Duration = Duration::from_secs(2);
 const FOR_THE_PATCH: Duration = Duration::from_secs(5);
 const LARGEST_ANSWER: u64 = 1 << 20;
 const LARGEST_PATCH: u64 = 1 << 30;
 
-/// A server, by its address.
-#[derive(Debug)]
+/// A server, by the way to it.
+#[derive(Clone, Debug)]
 pub struct Server {
     url: String,
+    access: Access,
     http: ureq::Agent,
 }
 
 impl Server {
-    pub fn at(url: &str) -> Server {
-        let http = ureq::Agent::config_builder()
-            .http_status_as_error(false)
-            .build()
-            .into();
-        Server {
-            url: url.trim_end_matches('/').to_string(),
-            http,
-        }
+    pub fn new(access: &Access) -> Result<Server, AgentError> {
+        Ok(Server {
+            url: access.url.trim_end_matches('/').to_string(),
+            http: access.client()?,
+            access: access.clone(),
+        })
+    }
+
+    /// A question that says who asks and how long it may take.
+    fn signed<B>(
+        &self,
+        question: RequestBuilder<B>,
+        limit: Duration,
+    ) -> Result<RequestBuilder<B>, AgentError> {
+        let question = question.config().timeout_global(Some(limit)).build();
+        Ok(match self.access.authorization()? {
+            Some(proof) => question.header("authorization", proof),
+            None => question,
+        })
     }
 
     pub fn url(&self) -> &str {
@@ -44,11 +57,7 @@ impl Server {
     }
 
     fn post(&self, path: &str, body: &[u8], limit: Duration) -> Result<Response<Body>, AgentError> {
-        self.http
-            .post(format!("{}{path}", self.url))
-            .config()
-            .timeout_global(Some(limit))
-            .build()
+        self.signed(self.http.post(format!("{}{path}", self.url)), limit)?
             .header("content-type", "application/json")
             .send(body)
             .map_err(|e| self.unreachable(e))
@@ -56,12 +65,9 @@ impl Server {
 
     /// Whether the server is well, and what time it thinks it is.
     pub fn health(&self) -> Result<Option<String>, AgentError> {
+        let question = self.http.get(format!("{}/api/v1/health", self.url));
         let response = self
-            .http
-            .get(format!("{}/api/v1/health", self.url))
-            .config()
-            .timeout_global(Some(FOR_THE_ASSIGNMENT))
-            .build()
+            .signed(question, FOR_THE_ASSIGNMENT)?
             .call()
             .map_err(|e| self.unreachable(e))?;
         let date = response.headers().get("date");
@@ -70,23 +76,37 @@ impl Server {
         Ok(date)
     }
 
+    /// A question and its answer, both JSON.
+    fn ask<Q: serde::Serialize, A: serde::de::DeserializeOwned>(
+        &self,
+        path: &str,
+        question: &Q,
+        what: &'static str,
+        limit: Duration,
+    ) -> Result<A, AgentError> {
+        let unreadable = |reason: String| AgentError::ServerAnswer { what, reason };
+        let body = serde_json::to_vec(question).map_err(|e| unreadable(e.to_string()))?;
+        let answer = read(self.post(path, &body, limit)?, what, LARGEST_ANSWER)?;
+        serde_json::from_slice(&answer).map_err(|e| unreadable(e.to_string()))
+    }
+
     /// What to run next.
     pub fn assignment(&self, request: &AssignmentRequest) -> Result<Assignment, AgentError> {
         const WHAT: &str = "an assignment";
-        let unreadable = |reason: String| AgentError::ServerAnswer { what: WHAT, reason };
-        let body = serde_json::to_vec(request).map_err(|e| unreadable(e.to_string()))?;
-        let answer = read(
-            self.post("/api/v1/assignment", &body, FOR_THE_ASSIGNMENT)?,
-            WHAT,
-            LARGEST_ANSWER,
-        )?;
         let assignment: Assignment =
-            serde_json::from_slice(&answer).map_err(|e| unreadable(e.to_string()))?;
-        assignment
-            .schema
-            .check("assignment")
-            .map_err(|e| unreadable(e.to_string()))?;
+            self.ask("/api/v1/assignment", request, WHAT, FOR_THE_ASSIGNMENT)?;
+        checked(assignment.schema, WHAT)?;
         Ok(assignment)
+    }
+
+    /// What to run until that changes; the answer may be held back until it does,
+    /// for as long as the question says.
+    pub fn assignments(&self, request: &AssignmentsRequest) -> Result<Assignments, AgentError> {
+        const WHAT: &str = "assignments";
+        let limit = FOR_THE_ASSIGNMENT + Duration::from_secs(request.wait_s.into());
+        let assignments: Assignments = self.ask("/api/v1/assignments", request, WHAT, limit)?;
+        checked(assignments.schema, WHAT)?;
+        Ok(assignments)
     }
 
     /// The signed patch of a tracked build.
@@ -99,11 +119,7 @@ impl Server {
             url.push_str(&format!("?plan={}", variant.plan));
         }
         let response = self
-            .http
-            .get(url)
-            .config()
-            .timeout_global(Some(FOR_THE_PATCH))
-            .build()
+            .signed(self.http.get(url), FOR_THE_PATCH)?
             .call()
             .map_err(|e| self.unreachable(e))?;
         read(response, "a patch", LARGEST_PATCH)
@@ -116,6 +132,11 @@ impl Server {
             .and_then(|response| read(response, "a run record", LARGEST_ANSWER))
             .map(|_| ())
     }
+}
+
+fn checked(schema: Schema, what: &'static str) -> Result<(), AgentError> {
+    let unreadable = |reason: String| AgentError::ServerAnswer { what, reason };
+    schema.check(what).map_err(|e| unreadable(e.to_string()))
 }
 
 /// The body of a good answer.

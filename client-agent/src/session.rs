@@ -4,13 +4,17 @@ use crate::{
     canary::{self, Canary},
     cli::RunArguments,
     error::AgentError,
-    governor::steward::Costs,
+    governor::{
+        ledger::{Ledger, Reserved},
+        steward::Costs,
+    },
     modules::ModuleCache,
     perf::probe,
     preload, privacy,
     process::{environment, supervise::Ended, sys},
     program::{KnownProgram, ProgramKind},
     pt::PtSource,
+    record,
     run::{Recorder, Supervisor},
     say::say,
     settings::Settings,
@@ -24,9 +28,8 @@ use std::{cell::LazyCell, fs::File, io::Write, path::PathBuf, thread, time::Dura
 /// A simulated fleet member gives up after this many unanswered questions.
 const MOST_SILENCES: u32 = 30;
 const AFTER_SILENCE: Duration = Duration::from_secs(1);
-/// How much slower than the original a tracked build may be before it is
-/// withdrawn; the governor's limit is much lower, this is for when it fails.
-const MOST_SLOWDOWN: f64 = 2.0;
+/// Servers take 16 MiB in one request.
+const LARGEST_RECORD: usize = 15 << 20;
 
 /// What the server wants run, and why it may not be.
 struct Next {
@@ -34,6 +37,10 @@ struct Next {
     /// Whether this run is to run it.
     tracked: bool,
     expected: Option<FailureKind>,
+    /// The plan watches nothing.
+    quiet: bool,
+    /// What was set aside for tracking this run.
+    reserved: Reserved,
     gaps: Vec<String>,
 }
 
@@ -112,7 +119,9 @@ impl<'a> Session<'a> {
                 hang: settings.policy.hang(),
                 check: settings.policy.check.clone(),
                 max_overhead: settings.policy.overhead_share(),
+                trap_budget: settings.policy.trap_budget,
                 costs: LazyCell::new(measure),
+                quiet: false,
                 modules: ModuleCache::default(),
             },
             settings,
@@ -134,6 +143,7 @@ impl<'a> Session<'a> {
         let Some(next) = asked? else {
             return Ok(None);
         };
+        let ledger = next.variant.and_then(|_| self.ledger());
         let Session {
             known,
             recorder,
@@ -142,6 +152,7 @@ impl<'a> Session<'a> {
             tracked,
             ..
         } = self;
+        recorder.quiet = next.quiet;
         let tracked = tracked
             .as_ref()
             .filter(|build| next.tracked && Some(build.variant) == next.variant);
@@ -150,9 +161,17 @@ impl<'a> Session<'a> {
             Some(canary_path(upstream, settings, known, variant))
         });
         let mut keep = |record: RunRecord| {
+            if let Some(ledger) = &ledger {
+                let cost = record.variant.map(|_| record.tracking.cost_ns);
+                ledger.settle(record.cpu_us * 1000, next.reserved, cost);
+            }
             if let Some(path) = &counts {
                 let mut canary = Canary::load(path);
-                canary.add(&record, next.expected.as_ref(), MOST_SLOWDOWN);
+                canary.add(
+                    &record,
+                    next.expected.as_ref(),
+                    settings.policy.max_slowdown,
+                );
                 if let Some(reason) = canary.withdrawn() {
                     say(format_args!("the tracked build is withdrawn: {reason}"));
                 }
@@ -181,6 +200,8 @@ impl<'a> Session<'a> {
             variant: None,
             tracked: true,
             expected: None,
+            quiet: false,
+            reserved: Reserved::default(),
             gaps: Vec::new(),
         };
         if let Some(upstream) = &self.settings.upstream {
@@ -196,6 +217,7 @@ impl<'a> Session<'a> {
                 Ok(assignment) => {
                     next.variant = assignment.variant;
                     next.expected = assignment.expected;
+                    next.quiet = assignment.watches_nothing;
                     self.silences = 0;
                 }
                 Err(error) => {
@@ -217,7 +239,23 @@ impl<'a> Session<'a> {
             next.gaps.extend(reason);
             next.tracked = false;
         }
+        if let (Some(ledger), Some(_), true) = (self.ledger(), next.variant, next.tracked) {
+            match ledger.admit() {
+                Ok(reserved) => next.reserved = reserved,
+                Err(reason) => {
+                    next.gaps.push(reason);
+                    next.tracked = false;
+                }
+            }
+        }
         Ok(Some(next))
+    }
+
+    /// The program's account on this machine; none where tracking may cost anything.
+    fn ledger(&self) -> Option<Ledger> {
+        let share = self.settings.policy.overhead_share()?;
+        let cache = &self.settings.cache;
+        Some(Ledger::of_build(cache, &self.known.build.0, share))
     }
 
     /// Whether policy or canary let this run go with the original, and the
@@ -305,7 +343,7 @@ fn keep_record(mut record: RunRecord, settings: &mut Settings, store: Option<&mu
         true => Worth::Failure,
         false => Worth::Success,
     };
-    let mut line = match serde_json::to_vec(&record) {
+    let mut line = match record::written(&mut record, LARGEST_RECORD) {
         Ok(line) => line,
         Err(error) => {
             say(format_args!(

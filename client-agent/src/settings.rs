@@ -4,6 +4,7 @@
 //! may keep the command from running: what cannot be used is said and left out.
 
 use crate::{
+    access::Access,
     cli::RunArguments,
     config::Config,
     daemon::{client::DaemonClient, default_socket},
@@ -38,10 +39,11 @@ pub struct Settings {
 
 impl Settings {
     pub fn gather(arguments: &RunArguments, program: &Path) -> Settings {
-        let config = Config::read(arguments.config.as_deref()).unwrap_or_else(|error| {
+        let mut config = Config::read(arguments.config.as_deref()).unwrap_or_else(|error| {
             say(&error);
             Config::default()
         });
+        arguments.way.beat(&mut config);
         let daemon = daemon(arguments, &config);
         let mut policy = match daemon.as_ref().map(|daemon| daemon.policy(program)) {
             Some(Ok(policy)) => policy,
@@ -64,7 +66,7 @@ impl Settings {
         let name = arguments.agent.clone().or_else(|| config.agent.clone());
         Settings {
             agent: AgentId(name.unwrap_or_else(sys::host_name)),
-            upstream: upstream(arguments, &config, daemon, &cache, grace),
+            upstream: upstream(&config, daemon, &cache, grace),
             cache,
             key,
             policy,
@@ -76,7 +78,7 @@ impl Settings {
 /// The daemon that was named, or the machine's if one answers; a server named
 /// on the command line is meant to be used directly.
 fn daemon(arguments: &RunArguments, config: &Config) -> Option<DaemonClient> {
-    if arguments.server.is_some() {
+    if arguments.way.server.is_some() {
         return None;
     }
     let named = arguments.daemon.as_ref().or(config.socket.as_ref());
@@ -88,7 +90,6 @@ fn daemon(arguments: &RunArguments, config: &Config) -> Option<DaemonClient> {
 }
 
 fn upstream(
-    arguments: &RunArguments,
     config: &Config,
     daemon: Option<DaemonClient>,
     cache: &Path,
@@ -114,10 +115,12 @@ fn upstream(
             spool: open_spool(cache.join("handover")),
         }));
     }
-    let url = arguments.server.as_ref().or(config.server.as_ref())?;
+    let server = Server::new(&Access::configured(config)?)
+        .inspect_err(|e| say(e))
+        .ok()?;
     let folder = config.spool.folder.clone();
     Some(Upstream::Server(Delivery {
-        server: Server::at(url),
+        server,
         spool: open_spool(folder.unwrap_or_else(|| cache.join("spool"))),
         grace,
     }))

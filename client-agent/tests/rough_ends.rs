@@ -130,13 +130,8 @@ fn handlers_of_the_program_come_first() {
 
     let (output, record) = rough.run("own-handler-gives-up");
     assert_eq!(output.status.signal(), Some(libc::SIGSEGV));
-    assert_eq!(
-        failure(&record).gaps,
-        [
-            "no stack was captured: the program replaced the runtime's handler for SIGSEGV by \
-             its own, or a thread without an alternate stack overflowed"
-        ]
-    );
+    let functions = rough.functions(failure(&record));
+    assert_eq!(functions[..2], ["dereference", "main"]);
     assert_eq!(events(&record), [3]);
 }
 
@@ -145,10 +140,8 @@ fn a_handler_that_was_there_before_us_gets_the_fault_after_us() {
     let rough = Rough::new();
     let (output, record) = rough.run("handler-before-us");
     assert_eq!(output.status.code(), Some(9));
-    assert_eq!(
-        record.gaps,
-        ["SIGSEGV was captured, but the program went on"]
-    );
+    let said = "SIGSEGV was captured, but the program went on".to_string();
+    assert!(record.gaps.contains(&said), "{:?}", record.gaps);
 }
 
 #[test]

@@ -8,6 +8,9 @@
 //! and `RDTSC`). No lock is taken around the access: it would hide the very
 //! race that is looked for.
 
+use crate::outcomes::Reading;
+use crate::source_branches::condition_of;
+use inkwell::IntPredicate;
 use inkwell::basic_block::BasicBlock;
 use inkwell::builder::Builder;
 use inkwell::context::Context;
@@ -20,18 +23,31 @@ use inkwell::module::Module;
 use inkwell::types::{BasicTypeEnum, FunctionType, VectorType};
 use inkwell::values::{
     AnyValue, AsValueRef, BasicValueEnum, FunctionValue, InstructionOpcode, InstructionValue,
-    IntValue, PointerValue,
+    IntValue, Operand, PointerValue,
 };
 use inkwell::{InlineAsmDialect, builder::BuilderError};
 use sketch_model::SiteId;
 use std::num::NonZero;
 
-/// The prefix marks the instruction as ours, should the program have forbidden it
-/// to itself (`runtime/inprocess/crash.rs`); it has no other effect.
-pub(crate) const READ_CLOCK_BEFORE: &str =
-    "lfence\n\t.byte 0x3e\n\trdtsc\n\tshl $$32, %rdx\n\tor %rdx, %rax";
-pub(crate) const READ_CLOCK_AFTER_STORE: &str =
-    "mfence\n\tlfence\n\t.byte 0x3e\n\trdtsc\n\tshl $$32, %rdx\n\tor %rdx, %rax";
+/// Reads the counter after some fences. Nothing is read while recording is off: a
+/// call that began while it was on may last for ever, and the fences are what
+/// costs. The prefix marks the instruction as ours, should the program have
+/// forbidden it to itself (`runtime/inprocess/crash.rs`); it has no other effect.
+macro_rules! read_clock {
+    ($fences:literal) => {
+        concat!(
+            "xorl %eax, %eax\n\t",
+            "cmpl $$0, __failsketch_enabled(%rip)\n\t",
+            "je 1f\n\t",
+            $fences,
+            "\n\t.byte 0x3e\n\trdtsc\n\t",
+            "shl $$32, %rdx\n\tor %rdx, %rax\n",
+            "1:"
+        )
+    };
+}
+pub(crate) const READ_CLOCK_BEFORE: &str = read_clock!("lfence");
+pub(crate) const READ_CLOCK_AFTER_STORE: &str = read_clock!("mfence\n\tlfence");
 const CLOCK_CONSTRAINTS: &str = "={rax},~{rdx},~{memory},~{dirflag},~{fpsr},~{flags}";
 
 /// The write flag of `__failsketch_access`'s second argument.
@@ -39,6 +55,9 @@ pub(crate) const WRITE: u64 = 1 << 31;
 
 /// Bytes of a general register: the widest value that a hook carries.
 const WORD: u32 = 8;
+
+/// Cases of a switch that a hook compares one by one.
+const MOST_CASES: usize = 16;
 
 /// What an instruction computes; `None` if it computes nothing.
 pub fn result_of(instruction: InstructionValue<'_>) -> Option<BasicValueEnum<'_>> {
@@ -240,28 +259,82 @@ impl<'ctx> Hooks<'ctx> {
         Ok(())
     }
 
-    /// Records which way a conditional branch or switch goes.
+    /// Records the outcome of a branch before a terminator, as it was read. False if
+    /// too many of a switch's cases would have to be compared.
     pub fn branch(
         &self,
         site: SiteId,
         branch: InstructionValue<'ctx>,
-        condition: IntValue<'ctx>,
-    ) -> Result<(), BuilderError> {
+        reading: &Reading,
+    ) -> Result<bool, BuilderError> {
         self.stand_before(branch);
+        if let Reading::Certain(outcome) = reading {
+            return self.record_branch(site, self.narrow(*outcome as u64));
+        }
+        // SAFETY: a live conditional branch or switch has an integer condition.
+        let condition = unsafe { IntValue::new(condition_of(branch)) };
         let narrow = self.context.i32_type();
-        let successor = if condition.get_type().get_bit_width() == 1 {
+        let outcome = match reading {
+            Reading::Value if condition.get_type().get_bit_width() > 32 => {
+                self.builder.build_int_truncate(condition, narrow, "")?
+            }
+            Reading::Value => self
+                .builder
+                .build_int_z_extend_or_bit_cast(condition, narrow, "")?,
             // Successor 0 is taken when the condition holds.
-            let negated = self.builder.build_not(condition, "")?;
-            self.builder.build_int_z_extend(negated, narrow, "")?
-        } else if condition.get_type().get_bit_width() > 32 {
-            self.builder.build_int_truncate(condition, narrow, "")?
-        } else {
-            self.builder
-                .build_int_z_extend_or_bit_cast(condition, narrow, "")?
+            Reading::Ways(ways) if condition.get_type().get_bit_width() == 1 => {
+                let second = match ways.as_slice() {
+                    [0, ..] => self.builder.build_not(condition, "")?,
+                    _ => condition,
+                };
+                self.builder.build_int_z_extend(second, narrow, "")?
+            }
+            Reading::Ways(ways) => match self.outcome_of_cases(branch, condition, ways)? {
+                Some(outcome) => outcome,
+                None => return Ok(false),
+            },
+            Reading::Certain(outcome) => self.narrow(*outcome as u64),
         };
-        let arguments = [self.narrow(site.0.into()).into(), successor.into()];
+        self.record_branch(site, outcome)
+    }
+
+    fn record_branch(&self, site: SiteId, outcome: IntValue<'ctx>) -> Result<bool, BuilderError> {
+        let arguments = [self.narrow(site.0.into()).into(), outcome.into()];
         self.builder.build_call(self.branch, &arguments, "")?;
-        Ok(())
+        Ok(true)
+    }
+
+    /// The outcome of a two-way branch that has become a switch, whose ways are
+    /// its default and its cases.
+    fn outcome_of_cases(
+        &self,
+        switch: InstructionValue<'ctx>,
+        condition: IntValue<'ctx>,
+        ways: &[usize],
+    ) -> Result<Option<IntValue<'ctx>>, BuilderError> {
+        let Some((default, cases)) = ways.split_first() else {
+            return Ok(None);
+        };
+        let others = cases.iter().filter(|way| *way != default).count();
+        if others > MOST_CASES {
+            return Ok(None);
+        }
+        let mut outcome = self.narrow(*default as u64);
+        for (number, way) in cases.iter().enumerate().filter(|(_, way)| *way != default) {
+            // The condition and the default come first, then pairs of a constant
+            // and a destination.
+            let case = switch.get_operand(2 + 2 * number as u32);
+            let Some(Operand::Value(BasicValueEnum::IntValue(case))) = case else {
+                return Ok(None);
+            };
+            let is_case = self
+                .builder
+                .build_int_compare(IntPredicate::EQ, condition, case, "")?;
+            let way = self.narrow(*way as u64);
+            let chosen = self.builder.build_select(is_case, way, outcome, "")?;
+            outcome = chosen.into_int_value();
+        }
+        Ok(Some(outcome))
     }
 
     /// Records that `instruction` is reached.

@@ -7,14 +7,21 @@
 //! flags and linked again with the runtime (`tracked_build.rs`).
 
 mod atomics;
+mod bypass;
 mod clones;
 mod error;
+mod flow;
 mod hooks;
 mod locate;
+mod marks;
+mod outcomes;
 mod place;
+mod source_branches;
 mod tracked_build;
+mod vanished;
 
 pub use clones::Refusal;
 pub use error::InstrumentError;
 pub use place::place;
+pub use source_branches::SourceBranches;
 pub use tracked_build::{TrackedBuild, Way, track, track_by_relinking};

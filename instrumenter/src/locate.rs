@@ -12,15 +12,16 @@
 //! one look into a table per instruction.
 
 use inkwell::llvm_sys::core::{
-    LLVMGetMDNodeNumOperands, LLVMGetMDNodeOperands, LLVMGetMDString, LLVMMetadataAsValue,
-    LLVMValueAsMetadata,
+    LLVMGetGlobalParent, LLVMGetMDNodeNumOperands, LLVMGetMDNodeOperands, LLVMGetMDString,
+    LLVMGetModuleContext, LLVMMetadataAsValue, LLVMValueAsMetadata,
 };
 use inkwell::llvm_sys::debuginfo::{
     LLVMDIFileGetDirectory, LLVMDIFileGetFilename, LLVMDILocationGetColumn,
     LLVMDILocationGetInlinedAt, LLVMDILocationGetLine, LLVMDILocationGetScope, LLVMDIScopeGetFile,
-    LLVMGetMetadataKind, LLVMInstructionGetDebugLoc, LLVMMetadataKind,
+    LLVMGetMetadataKind, LLVMGetSubprogram, LLVMInstructionGetDebugLoc, LLVMMetadataKind,
 };
 use inkwell::llvm_sys::prelude::{LLVMContextRef, LLVMMetadataRef, LLVMValueRef};
+use inkwell::values::{AsValueRef, FunctionValue};
 use std::collections::HashMap;
 use std::rc::Rc;
 
@@ -35,6 +36,9 @@ pub struct Position {
     /// Tells apart the copies of a call that was inlined several times: each
     /// has a debug location of its own.
     pub copy: usize,
+    /// The call that its function was inlined at; zero for none. Tells apart the
+    /// copies of a function within one.
+    pub instance: usize,
 }
 
 /// What is written where a scope is: its function and its file.
@@ -91,6 +95,7 @@ impl Locator {
                     line,
                     column,
                     copy: location as usize,
+                    instance: outer as usize,
                 });
             }
             location = outer;
@@ -105,6 +110,16 @@ impl Locator {
             Some((function.into(), file_of(scope).into()))
         };
         self.scopes.entry(scope).or_insert_with(read).clone()
+    }
+}
+
+/// The name under which debug info knows a function.
+pub fn subprogram_of(function: FunctionValue<'_>) -> Option<String> {
+    // SAFETY: the function is alive; one without debug info answers null.
+    unsafe {
+        let subprogram = LLVMGetSubprogram(function.as_value_ref());
+        let context = LLVMGetModuleContext(LLVMGetGlobalParent(function.as_value_ref()));
+        enclosing_function(context, subprogram)
     }
 }
 

@@ -6,55 +6,152 @@
 //! is returned, because a site that stands nowhere can be neither true nor
 //! false in any run.
 //!
-//! A branch that was duplicated is not hooked: a rotated loop tests its
-//! condition once to enter and once, inverted, to go on, and one number cannot
-//! say which way both went.
+//! Which outcome each way of a branch is, and whether all of them are seen, is
+//! told by `outcomes.rs`; a copy of which that is not known is not hooked.
 
 use crate::atomics::update_of;
 use crate::hooks::{Access, Hooks, can_carry, result_of};
 use crate::locate::{Locator, Position};
+use crate::outcomes::{Optimised, Reading};
+use crate::source_branches::SourceBranches;
 use inkwell::builder::BuilderError;
 use inkwell::context::{AsContextRef, Context};
+use inkwell::llvm_sys::prelude::LLVMValueRef;
 use inkwell::module::Module;
 use inkwell::targets::TargetData;
-use inkwell::values::{AsValueRef, BasicValueEnum, InstructionOpcode, InstructionValue, Operand};
+use inkwell::values::{
+    AsValueRef, BasicValueEnum, FunctionValue, InstructionOpcode, InstructionValue, Operand,
+};
 use sketch_model::{Placement, PointKind, Site, SiteId, StatementId, TrackingPlan};
 use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
 
 /// Hooks every site of `plan` that lives in `module`, adding to `placement`.
-/// Answers whether anything was hooked.
+/// `branches` are those of the module before optimisation. Answers whether
+/// anything was hooked.
 pub fn place<'ctx>(
     context: &'ctx Context,
     module: &Module<'ctx>,
+    branches: &SourceBranches,
     plan: &TrackingPlan,
     placement: &mut Placement,
 ) -> Result<bool, BuilderError> {
     placement.places.resize(plan.sites.len(), 0);
     let index = SiteIndex::new(plan);
     let layout = TargetData::create(&module.get_data_layout().as_str().to_string_lossy());
+    let mut locator = Locator::new(context.as_ctx_ref());
     // Finding comes before hooking: hooks are instructions too.
-    let found = find(context, module, &index);
+    let found = find(&mut locator, module, &index);
     if found.is_empty() {
         return Ok(false);
     }
-    let mut copies: HashMap<SiteId, u32> = HashMap::new();
-    for (site, _) in &found {
-        *copies.entry(site.id).or_default() += 1;
-    }
+    let mut here = Placement::default();
+    let (read, partial) = read_branches(&mut locator, module, branches, plan, &found);
+    here.partial = partial;
+    here.places.resize(plan.sites.len(), 0);
     let hooks = Hooks::declare(context, module);
-    let mut any = false;
+    let mut count = |site: SiteId, hooked: bool| {
+        if let Some(places) = here.places.get_mut(site.0 as usize) {
+            *places += u32::from(hooked);
+        }
+    };
     for (site, instruction) in found {
-        if site.kind == PointKind::Branch && copies[&site.id] > 1 {
+        count(site.id, hook(&hooks, &layout, site, instruction)?);
+    }
+    for (site, terminator, reading) in read {
+        count(site, hooks.branch(site, terminator, &reading)?);
+    }
+    let any = here.places.iter().any(|places| *places > 0);
+    placement.add(&here);
+    Ok(any)
+}
+
+/// Before which terminators branches are recorded, and the sites of which that
+/// does not say all.
+type ReadBranches<'ctx> = (Vec<(SiteId, InstructionValue<'ctx>, Reading)>, Vec<SiteId>);
+
+fn read_branches<'ctx>(
+    locator: &mut Locator,
+    module: &Module<'ctx>,
+    branches: &SourceBranches,
+    plan: &TrackingPlan,
+    found: &[(&Site, InstructionValue<'ctx>)],
+) -> ReadBranches<'ctx> {
+    let mut sites: HashMap<&str, Vec<&Site>> = HashMap::new();
+    let statements: HashMap<_, _> = plan.all_statements().map(|s| (s.id, s)).collect();
+    for site in plan.sites.iter().filter(|s| s.kind == PointKind::Branch) {
+        if let Some(statement) = statements.get(&site.statement) {
+            sites.entry(&statement.function).or_default().push(site);
+        }
+    }
+    let mut copies: HashMap<(SiteId, LLVMValueRef, usize), Vec<InstructionValue<'ctx>>> =
+        HashMap::new();
+    for (site, branch) in found.iter().filter(|(s, _)| s.kind == PointKind::Branch) {
+        let chain = locator.positions(branch.as_value_ref());
+        let function = branch.get_parent().and_then(|block| block.get_parent());
+        if let (Some(written), Some(function)) = (chain.first(), function) {
+            let key = (site.id, function.as_value_ref(), written.instance);
+            copies.entry(key).or_default().push(*branch);
+        }
+    }
+    let (mut read, mut partial) = (Vec::new(), Vec::new());
+    for function in module.get_functions() {
+        let instances = instances_in(locator, function, &sites);
+        if instances.is_empty() {
             continue;
         }
-        if hook(&hooks, &layout, site, instruction)? {
-            any = true;
-            if let Some(places) = placement.places.get_mut(site.id.0 as usize) {
-                *places += 1;
+        let optimised = Optimised::read(locator, function);
+        for position in instances {
+            for site in sites.get(&*position.function).into_iter().flatten() {
+                let Some(statement) = statements.get(&site.statement) else {
+                    continue;
+                };
+                let written = Position {
+                    line: statement.location.line,
+                    column: site.column,
+                    ..position.clone()
+                };
+                let key = (site.id, function.as_value_ref(), position.instance);
+                let here = copies.get(&key).map(Vec::as_slice).unwrap_or_default();
+                let Some(branch) = branches.at(&written) else {
+                    partial.push(site.id);
+                    continue;
+                };
+                let readings = optimised.readings(locator, branch, &written, here);
+                if !readings.complete || branches.vanishes(&position.function) {
+                    partial.push(site.id);
+                }
+                let places = readings.places.into_iter();
+                read.extend(places.map(|(terminator, reading)| (site.id, terminator, reading)));
             }
         }
     }
-    Ok(any)
+    partial.sort_unstable();
+    partial.dedup();
+    (read, partial)
+}
+
+/// The inlined instances within `function` of functions that have sites, and the
+/// function itself if it is one: a position in each.
+fn instances_in(
+    locator: &mut Locator,
+    function: FunctionValue<'_>,
+    sites: &HashMap<&str, Vec<&Site>>,
+) -> Vec<Position> {
+    let mut seen = HashSet::new();
+    let mut instances = Vec::new();
+    for block in function.get_basic_block_iter() {
+        for instruction in block.get_instructions() {
+            let chain = locator.positions(instruction.as_value_ref());
+            for position in chain.iter() {
+                let known = sites.contains_key(&*position.function);
+                if known && seen.insert((Rc::clone(&position.function), position.instance)) {
+                    instances.push(position.clone());
+                }
+            }
+        }
+    }
+    instances
 }
 
 /// The names of the functions of `module` in which sites of `plan` stand.
@@ -65,7 +162,8 @@ pub fn functions_with_sites<'ctx>(
 ) -> Vec<String> {
     let index = SiteIndex::new(plan);
     let mut names = Vec::new();
-    for (_, instruction) in find(context, module, &index) {
+    let mut locator = Locator::new(context.as_ctx_ref());
+    for (_, instruction) in find(&mut locator, module, &index) {
         let function = instruction
             .get_parent()
             .and_then(|block| block.get_parent());
@@ -85,7 +183,7 @@ impl<'p> SiteIndex<'p> {
     fn new(plan: &'p TrackingPlan) -> Self {
         let statements: HashMap<_, _> = plan.all_statements().map(|s| (s.id, s)).collect();
         let mut by_line: HashMap<_, Vec<_>> = HashMap::new();
-        for site in &plan.sites {
+        for site in plan.sites.iter().filter(|site| plan.is_hooked(site)) {
             if let Some(statement) = statements.get(&site.statement) {
                 let line = (statement.function.as_str(), statement.location.line);
                 by_line.entry(line).or_default().push(site);
@@ -116,12 +214,11 @@ impl<'p> SiteIndex<'p> {
 }
 
 fn find<'ctx, 'p>(
-    context: &'ctx Context,
+    locator: &mut Locator,
     module: &Module<'ctx>,
     index: &SiteIndex<'p>,
 ) -> Vec<(&'p Site, InstructionValue<'ctx>)> {
     let mut found = Vec::new();
-    let mut locator = Locator::new(context.as_ctx_ref());
     for function in module.get_functions() {
         let mut entered = HashSet::new();
         for block in function.get_basic_block_iter() {
@@ -178,7 +275,7 @@ fn is_update(instruction: InstructionValue<'_>) -> bool {
     )
 }
 
-fn is_intrinsic(call: InstructionValue<'_>) -> bool {
+pub(crate) fn is_intrinsic(call: InstructionValue<'_>) -> bool {
     // The callee is a call's last operand.
     let callee = call
         .get_num_operands()
@@ -242,12 +339,8 @@ fn hook<'ctx>(
             };
             hooks.access(site.id, site.arm_slot, &access)?;
         }
-        PointKind::Branch => {
-            let Some(BasicValueEnum::IntValue(condition)) = value(0) else {
-                return Ok(false);
-            };
-            hooks.branch(site.id, instruction, condition)?;
-        }
+        // Hooked by what is read out of all its copies.
+        PointKind::Branch => return Ok(false),
         PointKind::Sync(_) => {
             let Some(object) = value(0) else {
                 return Ok(false);

@@ -4,7 +4,7 @@
 //! themselves, every module is lowered, the recorded link line runs. It takes
 //! time in proportion to the program, and always hooks.
 
-use crate::clones::{Refusal, Stop, track_by_clones};
+use crate::clones::{Refusal, Stop, source_branches, track_by_clones};
 use crate::{InstrumentError, place};
 use build_store::{ModuleEntry, ModuleStatus, RegisteredBuild, Stage, compile, relink};
 use inkwell::context::Context;
@@ -115,7 +115,10 @@ fn lower(
     let stage = if module.optimised.is_some() {
         let optimised = build.optimised_bitcode(number)?;
         let hooked = match module.status {
-            ModuleStatus::Trackable => hooked(&module.source, &optimised, plan, placement)?,
+            ModuleStatus::Trackable => {
+                let written = build.module_bitcode(number)?;
+                hooked(&module.source, &optimised, &written, plan, placement)?
+            }
             ModuleStatus::Untrackable { .. } => None,
         };
         write(hooked.as_deref().unwrap_or(&optimised))?;
@@ -135,6 +138,7 @@ fn lower(
 fn hooked(
     name: &str,
     bitcode: &[u8],
+    written: &[u8],
     plan: &TrackingPlan,
     placement: &mut Placement,
 ) -> Result<Option<Vec<u8>>, InstrumentError> {
@@ -146,9 +150,12 @@ fn hooked(
             reason: e.to_string(),
         }
     })?;
-    let any = place(&context, &module, plan, placement).map_err(|e| InstrumentError::Insert {
-        module: name.to_owned(),
-        reason: e.to_string(),
+    let branches = source_branches(&context, written, &module, name, plan)?;
+    let any = place(&context, &module, &branches, plan, placement).map_err(|e| {
+        InstrumentError::Insert {
+            module: name.to_owned(),
+            reason: e.to_string(),
+        }
     })?;
     if !any {
         return Ok(None);

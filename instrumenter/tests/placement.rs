@@ -56,10 +56,11 @@ fn printed(module: &Module<'_>, function: &str) -> String {
 fn every_kind_of_site_finds_its_instruction() {
     let folder = tempfile::tempdir().unwrap();
     let plan = whole_plan(folder.path(), SOURCE, FAILING_LINE);
+    let branches = modules::branches(folder.path(), SOURCE, &plan);
     let context = Context::create();
     let module = parse(&context, &bitcode(folder.path(), SOURCE, &[]));
     let mut placement = Placement::default();
-    assert!(instrumenter::place(&context, &module, &plan, &mut placement).unwrap());
+    assert!(instrumenter::place(&context, &module, &branches, &plan, &mut placement).unwrap());
     module.verify().unwrap();
 
     let placed = |line: u32, kind: PointKind| {
@@ -98,10 +99,18 @@ fn every_kind_of_site_finds_its_instruction() {
 fn a_function_without_sites_stays_as_it_was() {
     let folder = tempfile::tempdir().unwrap();
     let plan = whole_plan(folder.path(), SOURCE, FAILING_LINE);
+    let branches = modules::branches(folder.path(), SOURCE, &plan);
     let optimised = bitcode(folder.path(), SOURCE, &[]);
     let context = Context::create();
     let (before, after) = (parse(&context, &optimised), parse(&context, &optimised));
-    instrumenter::place(&context, &after, &plan, &mut Placement::default()).unwrap();
+    instrumenter::place(
+        &context,
+        &after,
+        &branches,
+        &plan,
+        &mut Placement::default(),
+    )
+    .unwrap();
     assert_eq!(printed(&before, "unrelated"), printed(&after, "unrelated"));
     assert_ne!(printed(&before, "consume"), printed(&after, "consume"));
 }
@@ -110,13 +119,14 @@ fn a_function_without_sites_stays_as_it_was() {
 fn a_site_that_was_optimised_away_is_counted_as_nowhere() {
     let folder = tempfile::tempdir().unwrap();
     let mut plan = whole_plan(folder.path(), SOURCE, FAILING_LINE);
+    let branches = modules::branches(folder.path(), SOURCE, &plan);
     for site in &mut plan.sites {
         site.column = 9_999;
     }
     let context = Context::create();
     let module = parse(&context, &bitcode(folder.path(), SOURCE, &[]));
     let mut placement = Placement::default();
-    assert!(!instrumenter::place(&context, &module, &plan, &mut placement).unwrap());
+    assert!(!instrumenter::place(&context, &module, &branches, &plan, &mut placement).unwrap());
     assert_eq!(placement.places, vec![0; plan.sites.len()]);
     assert!(
         !module

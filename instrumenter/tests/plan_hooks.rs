@@ -45,12 +45,13 @@ fn hooked(line: u32, function: &str) -> (String, TrackingPlan, Placement) {
     let failing = program.statement_at(None, "p.c", line).unwrap();
     let slice = backward_slice(&program, failing, &[], &|_| None);
     let plan = plan_variants(&program, &slice, 1, &[], &|_| None).remove(0);
+    let branches = modules::branches(folder.path(), SOURCE, &plan);
     let context = Context::create();
     let optimised = bitcode(folder.path(), SOURCE, &[]);
     let buffer = MemoryBuffer::create_from_memory_range_copy(&optimised, "p");
     let module = Module::parse_bitcode_from_buffer(&buffer, &context).unwrap();
     let mut placement = Placement::default();
-    assert!(instrumenter::place(&context, &module, &plan, &mut placement).unwrap());
+    assert!(instrumenter::place(&context, &module, &branches, &plan, &mut placement).unwrap());
     module.verify().unwrap();
     let text = module.get_function(function).unwrap().print_to_string();
     (text.to_string(), plan, placement)

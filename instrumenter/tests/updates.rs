@@ -41,12 +41,13 @@ const FAILING_LINE: u32 = 13;
 fn an_update_is_hooked_as_load_and_store_and_the_program_still_works() {
     let folder = tempfile::tempdir().unwrap();
     let plan = whole_plan(folder.path(), SOURCE, FAILING_LINE);
+    let branches = modules::branches(folder.path(), SOURCE, &plan);
     let context = Context::create();
     let buffer =
         MemoryBuffer::create_from_memory_range_copy(&bitcode(folder.path(), SOURCE, &[]), "p");
     let module = Module::parse_bitcode_from_buffer(&buffer, &context).unwrap();
     let mut placement = Placement::default();
-    assert!(instrumenter::place(&context, &module, &plan, &mut placement).unwrap());
+    assert!(instrumenter::place(&context, &module, &branches, &plan, &mut placement).unwrap());
     module.verify().unwrap();
 
     for line in [5, 9] {

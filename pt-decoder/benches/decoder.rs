@@ -1,11 +1,18 @@
 //! `./dev bench decoder`: our decoding, with everything mapped to statements,
 //! against libipt's plain block decoder over the same trace and code.
 //!
-//! The trace is a random walk through this benchmark's own code, at least 256 MB
-//! long. Each measurement runs in a process of its own, so that its peak memory
-//! is its own, and the ways are measured in turn, so that a busy machine slows
-//! all of them. Figures are medians.
+//! The trace is a random walk through this benchmark's own code, repeated up to
+//! the length that is asked for. Each measurement runs in a process of its own, so
+//! that its peak memory is its own, and the ways are measured in turn, so that a
+//! busy machine slows all of them; ratios are those of one round, and the median
+//! of them is shown. The whole takes at most six minutes: a round that would not
+//! fit any more is left out, and the table says how many there were.
+//!
+//! The recordings of others come without code, so of them packets are read: by
+//! libipt's packet decoder, and by the independent one that the tests use.
 
+#[path = "../tests/support/second.rs"]
+mod second;
 #[path = "../tests/support/mod.rs"]
 mod support;
 #[path = "../tests/tracer/mod.rs"]
@@ -18,7 +25,8 @@ use libipt::{
 };
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 use pt_decoder::{
-    BlockStatements, CodeImage, ExecutionItem, StatementMap, TraceSetup, decode_stream, window,
+    BlockStatements, CodeImage, ExecutionItem, Packets, StatementMap, TraceSetup, decode_stream,
+    split_points, window,
 };
 use serde::{Deserialize, Serialize};
 use sketch_model::{MappedCode, RuntimeAddress, StatementId};
@@ -26,12 +34,13 @@ use std::{
     cell::RefCell,
     collections::HashMap,
     fs::{self, File},
-    io::Write,
+    io::{Read, Seek},
     num::NonZero,
     path::{Path, PathBuf},
     process::Command,
     rc::Rc,
-    time::Instant,
+    sync::Mutex,
+    time::{Duration, Instant},
 };
 use tracer::{
     walk::Walk,
@@ -39,9 +48,14 @@ use tracer::{
 };
 
 const BASE: u64 = 0x7f00_0000_0000;
+/// So much is walked; the rest repeats it.
 const DISTINCT: usize = 32 << 20;
-const WHOLE: usize = 256 << 20;
+/// Lengths for memory, in MB, and the one for speed.
+const LENGTHS: [usize; 3] = [32, 128, 512];
+const LENGTH: usize = 256;
 const ROUNDS: usize = 3;
+const LONGEST: Duration = Duration::from_secs(340);
+const WAYS: [&str; 3] = ["libipt", "ours-1", "ours-2"];
 
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Measured {
@@ -109,21 +123,45 @@ impl OwnCode {
     }
 }
 
-fn generate(code: &OwnCode, to: &Path) -> u64 {
+fn generate(code: &OwnCode, to: &Path) {
     let mut writer = PtWriter::new(USUAL);
     let mut walk = Walk::new(code.image.clone(), &code.functions, 42);
     walk.write(&mut writer, DISTINCT);
-    let trace = writer.finish();
-    let mut file = File::create(to).unwrap();
-    let mut written = 0;
-    while written < WHOLE {
-        file.write_all(&trace).unwrap();
-        written += trace.len();
-    }
-    written as u64
+    let mut trace = writer.finish();
+    trace.truncate(DISTINCT);
+    // A piece that can be repeated begins and ends with a PSB.
+    let last = split_points(&trace).last().unwrap().start;
+    trace.truncate(last as usize);
+    fs::write(to, trace).unwrap();
 }
 
-fn ours(code: &OwnCode, trace: &Path, threads: usize) -> Measured {
+/// A file over and over, up to a length.
+struct Repeated {
+    bytes: File,
+    left: usize,
+}
+
+impl Read for Repeated {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let wanted = buffer.len().min(self.left);
+        let mut count = self.bytes.read(&mut buffer[..wanted])?;
+        if count == 0 && wanted > 0 {
+            self.bytes.rewind()?;
+            count = self.bytes.read(&mut buffer[..wanted])?;
+        }
+        self.left -= count;
+        Ok(count)
+    }
+}
+
+fn repeated(trace: &Path, megabytes: usize) -> Repeated {
+    Repeated {
+        bytes: File::open(trace).unwrap(),
+        left: megabytes << 20,
+    }
+}
+
+fn ours(code: &OwnCode, trace: Repeated, threads: usize) -> Measured {
     let map = code.map();
     let threads = NonZero::new(threads).unwrap();
     let mut total = Measured::default();
@@ -133,7 +171,7 @@ fn ours(code: &OwnCode, trace: &Path, threads: usize) -> Measured {
     }
     let map: &'static StatementMap = Box::leak(Box::new(map));
     decode_stream(
-        File::open(trace).unwrap(),
+        trace,
         &code.image,
         TraceSetup::default(),
         threads,
@@ -169,8 +207,9 @@ fn ours(code: &OwnCode, trace: &Path, threads: usize) -> Measured {
 }
 
 /// libipt alone: sections from a file, its section cache, its block decoder.
-fn plain(code: &OwnCode, trace: &Path, file: &Path) -> Measured {
-    let mut trace = fs::read(trace).unwrap();
+fn plain(code: &OwnCode, mut from: Repeated, file: &Path) -> Measured {
+    let mut trace = Vec::with_capacity(from.left);
+    from.read_to_end(&mut trace).unwrap();
     let mut cache = SectionCache::new(None).unwrap();
     cache.set_limit(512 << 20).unwrap();
     let mapped = &code.mapped;
@@ -221,9 +260,9 @@ fn peak_mb() -> f64 {
     kb / 1024.0
 }
 
-fn measure(own: &Path, way: &str, trace: &Path) -> Measured {
+fn measure(own: &Path, way: &str, trace: &Path, megabytes: usize) -> Measured {
     let out = Command::new(own)
-        .args(["--way", way])
+        .args(["--way", way, &megabytes.to_string()])
         .arg(trace)
         .output()
         .unwrap();
@@ -235,27 +274,79 @@ fn measure(own: &Path, way: &str, trace: &Path) -> Measured {
     serde_json::from_slice(&out.stdout).unwrap()
 }
 
-fn median(of: &[Measured]) -> Measured {
-    let mut sorted = of.to_vec();
-    sorted.sort_by(|a, b| a.seconds.total_cmp(&b.seconds));
-    sorted[sorted.len() / 2]
+fn median(mut of: Vec<f64>) -> f64 {
+    of.sort_by(f64::total_cmp);
+    of[of.len() / 2]
+}
+
+fn load() -> String {
+    let load = fs::read_to_string("/proc/loadavg").unwrap();
+    load.split_whitespace().next().unwrap_or("?").to_owned()
+}
+
+/// One round of all ways at a length; `None` if it would take too long.
+fn round(own: &Path, trace: &Path, megabytes: usize, until: Instant) -> Option<[Measured; 3]> {
+    static SLOWEST: Mutex<Option<f64>> = Mutex::new(None);
+    let mut seconds_a_mb = SLOWEST.lock().unwrap();
+    let wanted = seconds_a_mb.map_or(0.0, |it| it * megabytes as f64);
+    if Instant::now() + Duration::from_secs_f64(wanted) > until {
+        return None;
+    }
+    let since = Instant::now();
+    let measured = WAYS.map(|way| measure(own, way, trace, megabytes));
+    *seconds_a_mb = Some(since.elapsed().as_secs_f64() / megabytes as f64);
+    Some(measured)
+}
+
+fn outside() {
+    println!("\nRecordings of others (no code with them: packets only)");
+    println!(
+        "| recording | bytes | packets | libipt's packets, MB/s | independent decoder, MB/s |"
+    );
+    println!("| --- | --- | --- | --- | --- |");
+    let data = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data");
+    for name in ["single-thread.ptraw", "core45.ptraw", "core51.ptraw"] {
+        let trace = fs::read(data.join(name)).unwrap();
+        // Small files: so often that the clock can tell.
+        let times = ((8 << 20) / trace.len()).max(1);
+        let since = Instant::now();
+        let mut packets = 0;
+        for _ in 0..times {
+            packets = Packets::new(&trace).count();
+        }
+        let ours = since.elapsed().as_secs_f64();
+        let since = Instant::now();
+        for _ in 0..times {
+            second::read_by_second(&trace, true);
+        }
+        let second = since.elapsed().as_secs_f64();
+        let speed = |seconds: f64| (trace.len() * times) as f64 / seconds / 1e6;
+        println!(
+            "| {name} | {} | {packets} | {:.0} | {:.0} |",
+            trace.len(),
+            speed(ours),
+            speed(second)
+        );
+    }
 }
 
 fn main() {
     let arguments: Vec<String> = std::env::args().collect();
     let own = std::env::current_exe().unwrap();
     if let Some(at) = arguments.iter().position(|it| it == "--way") {
-        let trace = PathBuf::from(&arguments[at + 2]);
+        let megabytes = arguments[at + 2].parse().unwrap();
+        let trace = repeated(Path::new(&arguments[at + 3]), megabytes);
         let code = OwnCode::read(&own);
         let mut measured = match arguments[at + 1].as_str() {
-            "libipt" => plain(&code, &trace, &own),
-            "ours-1" => ours(&code, &trace, 1),
-            _ => ours(&code, &trace, 2),
+            "libipt" => plain(&code, trace, &own),
+            "ours-1" => ours(&code, trace, 1),
+            _ => ours(&code, trace, 2),
         };
         measured.peak_mb = peak_mb();
         println!("{}", serde_json::to_string(&measured).unwrap());
         return;
     }
+    let until = Instant::now() + LONGEST;
     let folder = std::env::var_os("CARGO_TARGET_DIR").map_or_else(
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"),
         PathBuf::from,
@@ -264,47 +355,82 @@ fn main() {
     fs::create_dir_all(&folder).unwrap();
     let trace = folder.join("decoder.trace");
     let code = OwnCode::read(&own);
-    let bytes = generate(&code, &trace);
-    let ways = ["libipt", "ours-1", "ours-2"];
-    let mut all: HashMap<&str, Vec<Measured>> = HashMap::new();
-    for _ in 0..ROUNDS {
-        for way in ways {
-            all.entry(way).or_default().push(measure(&own, way, &trace));
-        }
-    }
-    fs::remove_file(&trace).unwrap();
-    let load = fs::read_to_string("/proc/loadavg").unwrap();
+    generate(&code, &trace);
     println!(
-        "{} MB of generated trace, {} KB of code, median of {ROUNDS}; load {}",
-        bytes >> 20,
+        "generated trace of {} MB, repeated; {} KB of code; load {} at the start",
+        DISTINCT >> 20,
         code.image.size() >> 10,
-        load.split_whitespace().next().unwrap_or("?")
+        load()
+    );
+    // The short ones first: whatever the machine does, there is a table.
+    let mut rounds: Vec<(usize, [Measured; 3])> = Vec::new();
+    for megabytes in [LENGTHS[0], LENGTH, LENGTH, LENGTH] {
+        rounds.extend(round(&own, &trace, megabytes, until).map(|it| (megabytes, it)));
+    }
+    let whole = rounds.iter().filter(|(length, _)| *length == LENGTH);
+    let whole: Vec<[Measured; 3]> = whole.map(|(_, it)| *it).collect();
+    let (length, rounds) = match whole.is_empty() {
+        true => (LENGTHS[0], rounds.iter().map(|(_, it)| *it).collect()),
+        false => (LENGTH, whole),
+    };
+    println!(
+        "\nSpeed at {length} MB: medians of {} rounds of {ROUNDS}",
+        rounds.len()
     );
     println!(
         "| way | s | MB/s | M instructions/s | blocks | statements | gaps | against libipt | peak MB |"
     );
     println!("| --- | --- | --- | --- | --- | --- | --- | --- | --- |");
-    let base = median(&all["libipt"]).seconds;
     let mut rows = Vec::new();
-    for way in ways {
-        let it = median(&all[way]);
+    for (number, way) in WAYS.iter().enumerate() {
+        let of = |field: fn(&Measured) -> f64| {
+            median(rounds.iter().map(|it| field(&it[number])).collect())
+        };
+        let against = |other: usize| {
+            let ratios = rounds
+                .iter()
+                .map(|it| it[other].seconds / it[number].seconds);
+            median(ratios.collect())
+        };
+        let (seconds, it) = (of(|it| it.seconds), rounds[0][number]);
         println!(
-            "| {way} | {:.2} | {:.1} | {:.0} | {} | {} | {} | {:.2}× | {:.0} |",
-            it.seconds,
-            bytes as f64 / it.seconds / 1e6,
-            it.instructions as f64 / it.seconds / 1e6,
+            "| {way} | {seconds:.2} | {:.1} | {:.0} | {} | {} | {} | {:.2}× | {:.0} |",
+            (length << 20) as f64 / seconds / 1e6,
+            it.instructions as f64 / seconds / 1e6,
             it.blocks,
             it.statements,
             it.gaps,
-            base / it.seconds,
-            it.peak_mb
+            against(0),
+            of(|it| it.peak_mb)
         );
         rows.push(serde_json::json!({
-            "way": way, "median": it, "all": all[way], "against_libipt": base / it.seconds,
+            "way": way, "seconds": seconds, "against_libipt": against(0),
+            "against_one_thread": against(1), "rounds": rounds.iter().map(|it| it[number]).collect::<Vec<_>>(),
         }));
     }
+    let scaling = median(
+        rounds
+            .iter()
+            .map(|it| it[1].seconds / it[2].seconds)
+            .collect(),
+    );
+    println!("two threads against one: {scaling:.2}×");
+
+    println!("\nPeak memory, MB");
+    println!("| trace | one thread | two threads |");
+    println!("| --- | --- | --- |");
+    let mut memory = Vec::new();
+    for megabytes in LENGTHS {
+        let [one, two] =
+            ["ours-1", "ours-2"].map(|way| measure(&own, way, &trace, megabytes).peak_mb);
+        println!("| {megabytes} MB | {one:.0} | {two:.0} |");
+        memory.push(serde_json::json!({ "trace_mb": megabytes, "one": one, "two": two }));
+    }
     let window = window(const { NonZero::new(2).unwrap() }) >> 20;
-    println!("window: at most {window} MB of trace at a time, however long it is");
-    let report = serde_json::json!({ "trace_bytes": bytes, "rows": rows });
+    println!("of trace at most {window} MB are held, if no synchronisation point comes for long");
+    outside();
+    println!("\nload {} at the end", load());
+    fs::remove_file(&trace).unwrap();
+    let report = serde_json::json!({ "length_mb": length, "rows": rows, "memory": memory });
     fs::write(folder.join("decoder.json"), report.to_string()).unwrap();
 }

@@ -1,33 +1,28 @@
 //! The blocks that a trace says were executed, in order.
 //!
-//! libipt follows the trace through the image. Three things are ours. Only what
-//! the trace confirms is reported: libipt runs on past the last branch it knows
-//! of, we stop there. After an error decoding goes on at the next PSB, with a
-//! gap. And code that loops without a branch in the trace (`jmp` to itself, or
-//! an image that is not what ran) is a gap too, not an endless iterator.
+//! Two ways lead through a trace: a swift one for what is common (`swift/`), and
+//! libipt's for everything else (`slow.rs`). Where the swift one gives up, libipt
+//! decodes from the last PSB to the head of the next, what was told already is
+//! passed over, and the swift one goes on from there. A PSB states all that a
+//! decoder needs, so pieces fit together without a seam (`chunks.rs` rests on the
+//! same).
 //!
 //! A CPU's trace runs through several processes: an image may be chosen anew
 //! each time tracing is turned on, which is the only time a process can change
 //! in a trace of user space.
 //!
-//! Deliberately absent: execution mode, and whether a transaction rolled a
-//! block back. What ran in the block in which an error falls is not reported,
-//! and an error costs everything up to the next PSB. A block may be cut in two
-//! where a PSB or an interrupt falls into it.
+//! A block may be cut in two where a PSB or an interrupt falls into it.
 
 use crate::{
+    chunks::head,
     gap::{GapReason, TraceGap},
     image::CodeImage,
-    ipt::{BlockEngine, Fault, FlowEvent, Outlook, PreparedImage},
-    psb::{behind_packet_at, next_psb},
+    ipt::PreparedImage,
+    psb::{PSB_BYTES, next_psb},
+    slow::Slow,
+    swift::{Found, Told, Walk, graph},
 };
 use sketch_model::{CpuModel, PtFrequency, RuntimeAddress, Tsc};
-
-/// Instructions that may be followed while the trace stands still, which it
-/// does for at most the 47 branches of one packet.
-const UNCONFIRMED_INSTRUCTIONS: u32 = 1 << 20;
-/// What a step counts at least, so that short loops are noticed soon.
-const LEAST_STEP: u32 = 64;
 
 /// Instructions that were executed one after the other, contiguous in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -71,38 +66,55 @@ pub(crate) type ImageChoice<'t> = Box<dyn FnMut(Option<Tsc>) -> usize + 't>;
 
 /// Follows a trace through an image.
 pub struct Blocks<'t> {
-    /// `None` once there is nothing left to follow.
-    engine: Option<BlockEngine<'t>>,
-    course: Course<'t>,
-}
-
-/// Where following stands.
-struct Course<'t> {
     trace: &'t [u8],
+    images: Vec<PreparedImage<'t>>,
+    used: usize,
+    setup: TraceSetup,
     choose: Option<ImageChoice<'t>>,
+    way: Way<'t>,
+    /// libipt decodes everything.
+    only_slow: bool,
     pending: Option<TraceGap>,
-    /// `None` if the decoder is yet to be synchronised at `psb`.
-    outlook: Option<Outlook>,
-    tracing: bool,
     resumed_at: Option<Tsc>,
     interrupted_at: Option<RuntimeAddress>,
-    /// The PSB at which decoding began last.
-    psb: u64,
-    progress: Progress,
-    ended: bool,
+    time: Option<Tsc>,
 }
 
-/// How much was followed since the trace last moved.
-struct Progress {
-    offset: u64,
-    followed: u32,
-    last: RuntimeAddress,
+/// How the trace is being followed.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one of it, and it is hot"
+)]
+enum Way<'t> {
+    Swift(Walk<'t>),
+    Slow(Piece<'t>),
+    Ended,
+}
+
+/// What libipt decodes.
+struct Piece<'t> {
+    slow: Slow<'t>,
+    /// Where it begins, and the next one; `None` if it reaches to the end.
+    from: usize,
+    next: Option<usize>,
+    /// What was told of it already.
+    told: Told,
 }
 
 impl<'t> Blocks<'t> {
     pub fn new(trace: &'t [u8], image: &'t CodeImage, setup: impl Into<TraceSetup>) -> Self {
         let images = [PreparedImage::new(image)];
         Self::through(trace, &images, None, setup.into())
+    }
+
+    /// For comparison: everything by libipt.
+    #[doc(hidden)]
+    pub fn by_libipt(trace: &'t [u8], image: &'t CodeImage, setup: impl Into<TraceSetup>) -> Self {
+        let images = vec![PreparedImage::new(image)];
+        let mut blocks = Self::unstarted(trace, images, None, setup.into());
+        blocks.only_slow = true;
+        blocks.start();
+        blocks
     }
 
     /// Through several images; without a choice, through the first of them.
@@ -112,180 +124,187 @@ impl<'t> Blocks<'t> {
         choose: Option<ImageChoice<'t>>,
         setup: TraceSetup,
     ) -> Self {
-        let mut blocks = Self {
-            engine: None,
-            course: Course {
-                trace,
-                choose,
-                pending: None,
-                outlook: None,
-                tracing: false,
-                resumed_at: None,
-                interrupted_at: None,
-                psb: 0,
-                progress: Progress {
-                    offset: 0,
-                    followed: 0,
-                    last: RuntimeAddress(0),
-                },
-                ended: false,
-            },
-        };
-        if !trace.is_empty() {
-            let course = &mut blocks.course;
-            match BlockEngine::new(trace, images, setup) {
-                Ok(engine) => {
-                    blocks.engine = Some(engine);
-                    course.resume(0, 0, GapReason::NoSync);
-                }
-                Err(reason) => course.pending = Some(TraceGap::to_the_end(0, reason)),
-            }
-        }
+        let mut blocks = Self::unstarted(trace, images.to_vec(), choose, setup);
+        blocks.only_slow = setup.cpu.is_some_and(has_flow_errata);
+        blocks.start();
         blocks
+    }
+
+    fn unstarted(
+        trace: &'t [u8],
+        images: Vec<PreparedImage<'t>>,
+        choose: Option<ImageChoice<'t>>,
+        setup: TraceSetup,
+    ) -> Self {
+        Self {
+            trace,
+            images,
+            used: 0,
+            setup,
+            choose,
+            way: Way::Ended,
+            only_slow: false,
+            pending: None,
+            resumed_at: None,
+            interrupted_at: None,
+            time: None,
+        }
+    }
+
+    fn start(&mut self) {
+        if self.only_slow {
+            self.go_slowly(Told::default(), None);
+            return;
+        }
+        let first = next_psb(self.trace, 0);
+        if !self.trace.is_empty() {
+            self.pending = TraceGap::between(0, first, GapReason::NoSync);
+        }
+        if let Some(psb) = first {
+            self.way = Way::Swift(Walk::new(self.trace, psb as usize, self.setup));
+        }
     }
 
     /// The counter when tracing was last turned on, by the timing packet before.
     pub fn resumed_at(&self) -> Option<Tsc> {
-        self.course.resumed_at
+        self.resumed_at
     }
 
     /// The instruction that was next when tracing was last turned off, if an
     /// interrupt, a fault or a signal did it.
     pub fn interrupted_at(&self) -> Option<RuntimeAddress> {
-        self.course.interrupted_at
+        self.interrupted_at
     }
 
     /// The counter by the last timing packet; libipt reads a little ahead.
     pub fn time(&mut self) -> Option<Tsc> {
-        self.engine.as_mut()?.time()
+        match &mut self.way {
+            Way::Swift(walk) => walk.time(),
+            Way::Slow(piece) => piece.slow.time(),
+            Way::Ended => self.time,
+        }
+    }
+
+    fn switched_on(&mut self, at: Option<Tsc>) -> bool {
+        self.resumed_at = at;
+        let Some(choose) = &mut self.choose else {
+            return false;
+        };
+        let image = choose(at);
+        // One that does not exist changes nothing.
+        let changes = image != self.used && image < self.images.len();
+        if changes {
+            self.used = image;
+        }
+        changes
+    }
+
+    /// libipt decodes from a PSB on, up to the next one or to the end.
+    #[cold]
+    fn go_slowly(&mut self, told: Told, next: Option<usize>) {
+        let end = next.unwrap_or(self.trace.len());
+        let own = end - told.psb;
+        let piece = &self.trace[told.psb..end + head(&self.trace[end..])];
+        let slow = Slow::new(piece, own, &self.images, self.choose.take(), self.setup);
+        self.way = Way::Slow(Piece {
+            slow,
+            from: told.psb,
+            next,
+            told,
+        });
+    }
+
+    #[cold]
+    fn give_up(&mut self, told: Told) {
+        // One that does not end is no place to go on from.
+        let mut next = told.psb;
+        let next = loop {
+            match next_psb(self.trace, (next + PSB_BYTES) as u64) {
+                Some(at) => next = at as usize,
+                None => break None,
+            }
+            if head(&self.trace[next..]) > 0 {
+                break Some(next);
+            }
+        };
+        self.go_slowly(told, next);
+    }
+
+    fn next_slowly(&mut self) -> Option<ExecutionItem> {
+        loop {
+            let Way::Slow(piece) = &mut self.way else {
+                return None;
+            };
+            let Some(item) = piece.slow.next() else {
+                self.go_on();
+                return None;
+            };
+            self.resumed_at = piece.slow.resumed_at();
+            self.interrupted_at = piece.slow.interrupted_at();
+            if let Some(item) = piece.untold(item, &self.images) {
+                return Some(item);
+            }
+        }
+    }
+
+    /// libipt's piece is done.
+    fn go_on(&mut self) {
+        let Way::Slow(mut piece) = std::mem::replace(&mut self.way, Way::Ended) else {
+            return;
+        };
+        self.time = piece.slow.time().or(self.time);
+        self.choose = piece.slow.into_choice();
+        if let Some(psb) = piece.next {
+            self.way = Way::Swift(Walk::new(self.trace, psb, self.setup));
+        }
     }
 }
 
-impl<'t> Course<'t> {
-    /// Goes on at the first PSB at `from` or later and notes the gap.
-    fn resume(&mut self, offset: u64, from: u64, reason: GapReason) {
-        let resumes = next_psb(self.trace, from);
-        self.pending = TraceGap::between(offset, resumes, reason);
-        self.tracing = false;
-        self.outlook = None;
-        match resumes {
-            Some(psb) => {
-                self.psb = psb;
-                self.progress.offset = psb;
-                self.progress.followed = 0;
-            }
-            None => self.ended = true,
-        }
-    }
-
-    fn recover(&mut self, fault: Fault) {
-        match fault {
-            Fault::End => {
-                self.ended = true;
-                if self.tracing {
-                    let end = self.trace.len() as u64;
-                    self.pending = Some(TraceGap::to_the_end(end, GapReason::EndsWhileTracing));
-                }
-            }
-            Fault::Broken(reason) => {
-                let offset = self.progress.offset;
-                self.resume(offset, behind_packet_at(offset).max(self.psb + 1), reason);
-            }
-        }
-    }
-
-    #[inline]
-    fn step(&mut self, engine: &mut BlockEngine<'t>) -> Result<Option<ExecutionItem>, Fault> {
-        let Some(outlook) = self.outlook else {
-            engine.sync_at(self.psb)?;
-            // The events of the PSB are yet to be asked for.
-            self.outlook = Some(Outlook {
-                event_pending: true,
-                trace_used_up: false,
-            });
-            return Ok(None);
-        };
-        if outlook.event_pending {
-            let Some((event, outlook)) = engine.event()? else {
-                self.outlook = Some(Outlook {
-                    event_pending: false,
-                    ..outlook
-                });
-                return Ok(None);
-            };
-            self.outlook = Some(outlook);
-            self.advance(engine, 0)?;
-            return self.after_event(event, engine);
-        }
-        if outlook.trace_used_up {
-            return Err(Fault::End);
-        }
-        let (block, outlook) = engine.block()?;
-        self.outlook = Some(outlook);
-        if let Some(block) = block {
-            self.progress.last = block.last;
-        }
-        self.advance(engine, block.map_or(0, |it| it.instructions))?;
-        Ok(block.map(ExecutionItem::Block))
-    }
-
-    fn after_event(
+impl Piece<'_> {
+    /// What of an item was not told before.
+    fn untold(
         &mut self,
-        event: FlowEvent,
-        engine: &mut BlockEngine<'t>,
-    ) -> Result<Option<ExecutionItem>, Fault> {
-        Ok(match event {
-            FlowEvent::TracingOn { at } => {
-                // A PSB restates that tracing is on.
-                if !std::mem::replace(&mut self.tracing, true) {
-                    self.switched_on(at, engine)?;
+        item: ExecutionItem,
+        images: &[PreparedImage<'_>],
+    ) -> Option<ExecutionItem> {
+        let told = &mut self.told;
+        match item {
+            ExecutionItem::Block(block) if told.instructions > 0 => {
+                let count = u64::from(block.instructions);
+                let known = told.instructions.min(count);
+                told.instructions -= known;
+                if known == count {
+                    return None;
                 }
-                None
-            }
-            FlowEvent::TracingOff { before } => {
-                self.interrupted_at = before;
-                std::mem::take(&mut self.tracing).then_some(ExecutionItem::Paused)
-            }
-            FlowEvent::Overflow { tracing, at } => {
-                self.tracing = tracing;
-                if tracing {
-                    self.switched_on(at, engine)?;
-                }
-                Some(ExecutionItem::Gap(TraceGap {
-                    offset: self.progress.offset,
-                    resumes: Some(self.progress.offset),
-                    reason: GapReason::Overflow,
+                let mut starts = images
+                    .iter()
+                    .filter_map(|image| graph::behind(image.code, block.start.0, known));
+                let start = starts.find(|start| *start <= block.last.0)?;
+                Some(ExecutionItem::Block(ExecutedBlock {
+                    start: RuntimeAddress(start),
+                    instructions: (count - known) as u32,
+                    ..block
                 }))
             }
-            FlowEvent::Other => None,
-        })
-    }
-
-    fn switched_on(&mut self, at: Option<Tsc>, engine: &mut BlockEngine<'t>) -> Result<(), Fault> {
-        self.resumed_at = at;
-        match &mut self.choose {
-            Some(choose) => engine.use_image(choose(at)),
-            None => Ok(()),
-        }
-    }
-
-    /// Counts a step; too many of them without any trace are an error.
-    #[inline]
-    fn advance(&mut self, engine: &BlockEngine<'t>, instructions: u32) -> Result<(), Fault> {
-        let progress = &mut self.progress;
-        match engine.offset() {
-            Some(offset) if offset > progress.offset => {
-                progress.offset = offset;
-                progress.followed = 0;
+            ExecutionItem::Block(_) => Some(item),
+            ExecutionItem::Paused => {
+                let untold = told.pauses.checked_sub(1);
+                told.pauses = untold.unwrap_or(0);
+                untold.is_none().then_some(item)
             }
-            _ => progress.followed += instructions.max(LEAST_STEP),
+            ExecutionItem::Gap(gap) => {
+                (told.instructions, told.pauses) = (0, 0);
+                gap.of_piece(self.from as u64, self.next.map(|at| at as u64))
+                    .map(ExecutionItem::Gap)
+            }
         }
-        if progress.followed > UNCONFIRMED_INSTRUCTIONS {
-            let from = progress.last;
-            return Err(Fault::Broken(GapReason::Endless { from }));
-        }
-        Ok(())
     }
+}
+
+/// Models on which packets of control flow themselves may be wrong (Broadwell:
+/// BDM64); libipt knows how.
+fn has_flow_errata(cpu: CpuModel) -> bool {
+    cpu.family == 6 && matches!(cpu.model, 0x3d | 0x47 | 0x4f | 0x56)
 }
 
 impl Iterator for Blocks<'_> {
@@ -293,18 +312,45 @@ impl Iterator for Blocks<'_> {
 
     #[inline]
     fn next(&mut self) -> Option<ExecutionItem> {
+        if let Some(gap) = self.pending.take() {
+            return Some(ExecutionItem::Gap(gap));
+        }
         loop {
-            if let Some(gap) = self.course.pending.take() {
-                return Some(ExecutionItem::Gap(gap));
-            }
-            if self.course.ended {
-                self.engine = None;
-            }
-            let engine = self.engine.as_mut()?;
-            match self.course.step(engine) {
-                Ok(Some(item)) => return Some(item),
-                Ok(None) => {}
-                Err(fault) => self.course.recover(fault),
+            let walk = match &mut self.way {
+                Way::Swift(walk) => walk,
+                Way::Slow(_) => match self.next_slowly() {
+                    Some(item) => return Some(item),
+                    None => continue,
+                },
+                Way::Ended => return None,
+            };
+            match walk.next(&self.images[self.used]) {
+                Found::Block(block) => return Some(ExecutionItem::Block(block)),
+                Found::Paused => {
+                    self.interrupted_at = walk.interrupted_at;
+                    return Some(ExecutionItem::Paused);
+                }
+                Found::Resumed => {
+                    let at = walk.time();
+                    if self.switched_on(at)
+                        && let Way::Swift(walk) = &mut self.way
+                    {
+                        walk.image_changed();
+                    }
+                }
+                Found::End { tracing } => {
+                    self.time = walk.time();
+                    self.way = Way::Ended;
+                    let end = self.trace.len() as u64;
+                    return tracing.then(|| {
+                        let gap = TraceGap::to_the_end(end, GapReason::EndsWhileTracing);
+                        ExecutionItem::Gap(gap)
+                    });
+                }
+                Found::GivesUp => {
+                    let told = walk.told;
+                    self.give_up(told);
+                }
             }
         }
     }

@@ -115,7 +115,7 @@ impl<R: Read> Chunks<R> {
 }
 
 /// How many bytes from a PSB at the beginning to behind its PSBEND.
-fn head(trace: &[u8]) -> usize {
+pub(crate) fn head(trace: &[u8]) -> usize {
     let near = &trace[..trace.len().min(LONGEST_HEAD)];
     if next_psb(near, 0) != Some(0) {
         return 0;

@@ -17,8 +17,11 @@
 //! Deliberately absent: recording, which is the agent's business, and finding
 //! binaries, which is the command's.
 
+mod account;
+mod address_hash;
 mod address_space;
 mod blocks;
+mod branches;
 mod chunks;
 mod code_file;
 mod elf;
@@ -26,28 +29,32 @@ mod executed;
 mod gap;
 mod image;
 mod ipt;
+mod owner;
 mod packets;
 mod parallel;
 mod perf_data;
 mod psb;
 mod recording;
 mod schedule;
-mod sideband;
+mod slow;
 mod statements;
+mod swift;
 pub mod worker;
 
 pub use address_space::{AddressSpaces, CodeSource, MissingCode, ProcessImages};
 pub use blocks::{Blocks, ExecutedBlock, ExecutionItem, TraceSetup};
+pub use branches::{BranchMap, BranchPlaces};
 pub use elf::{build_id, mapped_bytes};
-pub use executed::executed_statements;
+pub use executed::{ExecutedRecording, executed_statements};
 pub use gap::{GapReason, TraceGap};
 pub use image::{CodeImage, ImageError};
 pub use packets::{Mode, Packet, PacketItem, Packets, TntBits};
 pub use parallel::{Part, decode_stream, decode_stream_in_small_chunks, window};
 pub use perf_data::{PerfDataError, PerfRecording, read_perf_data};
 pub use psb::{next_psb, split_points};
-pub use recording::{DecodedRecording, Stretch, decode_recording};
+pub use recording::{
+    DecodedRecording, RecordingLosses, Stretch, decode_recording, stream_recording,
+};
 pub use schedule::{Running, Schedule, ThreadId};
-pub use sideband::{SampleId, SidebandError, parse_record, parse_ring};
 pub use sketch_model::CpuModel;
 pub use statements::{BlockStatements, StatementMap, StatementMapError};

@@ -10,7 +10,6 @@
 use crate::{
     blocks::{Blocks, ExecutionItem, TraceSetup},
     chunks::{Chunk, Chunks, LARGEST},
-    gap::{GapReason, TraceGap},
     image::CodeImage,
     ipt::PreparedImage,
 };
@@ -43,24 +42,6 @@ impl<'t> Part<'t> {
             last: chunk.last,
         }
     }
-
-    fn placed(&self, gap: TraceGap) -> Option<TraceGap> {
-        let TraceGap {
-            offset,
-            resumes,
-            reason,
-        } = gap;
-        let next = (!self.last).then_some(self.own);
-        // The next chunk goes on where this one ends.
-        if !self.last && reason == GapReason::EndsWhileTracing {
-            return None;
-        }
-        Some(TraceGap {
-            offset: self.offset + offset.min(self.own),
-            resumes: resumes.or(next).map(|at| self.offset + at.min(self.own)),
-            reason,
-        })
-    }
 }
 
 impl Iterator for Part<'_> {
@@ -71,7 +52,8 @@ impl Iterator for Part<'_> {
         loop {
             match self.blocks.next()? {
                 ExecutionItem::Gap(gap) => {
-                    if let Some(gap) = self.placed(gap) {
+                    let next = (!self.last).then_some(self.offset + self.own);
+                    if let Some(gap) = gap.of_piece(self.offset, next) {
                         return Some(ExecutionItem::Gap(gap));
                     }
                 }

@@ -9,7 +9,7 @@
 use std::ops::Range;
 
 const PAIR: [u8; 2] = [0x02, 0x82];
-const PSB_BYTES: usize = 16;
+pub(crate) const PSB_BYTES: usize = 16;
 
 /// The offset of the first PSB that begins at `from` or later.
 pub fn next_psb(trace: &[u8], from: u64) -> Option<u64> {

@@ -14,7 +14,9 @@
 //! Deliberately absent: which of two merged functions ran. Their code is one,
 //! and so is its statement.
 
-use crate::{blocks::ExecutedBlock, elf::Segments};
+use crate::{
+    address_hash::AddressHasher, blocks::ExecutedBlock, branches::BranchMap, elf::Segments,
+};
 use addr2line::{
     Context,
     gimli::{self, Dwarf, EndianSlice, LittleEndian, SectionId},
@@ -24,7 +26,7 @@ use serde::{Deserialize, Serialize};
 use sketch_model::{MappedCode, RuntimeAddress, StatementId, StaticAddress};
 use std::{
     collections::{BTreeMap, HashMap},
-    hash::{BuildHasherDefault, Hasher},
+    hash::BuildHasherDefault,
     ops::Range,
 };
 use thiserror::Error;
@@ -46,6 +48,8 @@ struct Row {
     from: u64,
     to: u64,
     statement: StatementId,
+    #[serde(default)]
+    column: u32,
 }
 
 /// The statements of one binary by address, and the addresses by statement.
@@ -89,6 +93,7 @@ impl StatementMap {
                 from: start,
                 to: start.saturating_add(length),
                 statement,
+                column: location.column.unwrap_or(0),
             }));
         }
         if rows.is_empty() {
@@ -106,17 +111,23 @@ impl StatementMap {
                 if row.from >= row.to {
                     continue;
                 }
-                if last.to == row.from && last.statement == row.statement {
+                if last.to == row.from
+                    && (last.statement, last.column) == (row.statement, row.column)
+                {
                     last.to = row.to;
                     continue;
                 }
             }
             joined.push(row);
         }
-        let mut places: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        let mut places: BTreeMap<_, Vec<Range<StaticAddress>>> = BTreeMap::new();
         for row in &joined {
             let range = StaticAddress(row.from)..StaticAddress(row.to);
-            places.entry(row.statement).or_default().push(range);
+            let ranges = places.entry(row.statement).or_default();
+            match ranges.last_mut() {
+                Some(last) if last.end == range.start => last.end = range.end,
+                _ => ranges.push(range),
+            }
         }
         Self {
             segments,
@@ -127,9 +138,20 @@ impl StatementMap {
 
     /// The statement whose code lies at an address.
     pub fn statement_at(&self, at: StaticAddress) -> Option<StatementId> {
+        self.place_at(at).map(|(statement, _)| statement)
+    }
+
+    /// The same, with the column within it.
+    pub fn place_at(&self, at: StaticAddress) -> Option<(StatementId, u32)> {
         let after = self.rows.partition_point(|row| row.from <= at.0);
         let row = self.rows[..after].last()?;
-        (at.0 < row.to).then_some(row.statement)
+        (at.0 < row.to).then_some((row.statement, row.column))
+    }
+
+    /// Code by its place in the source, in the order of addresses.
+    pub(crate) fn ranges(&self) -> impl Iterator<Item = (Range<u64>, StatementId, u32)> {
+        let rows = self.rows.iter();
+        rows.map(|row| (row.from..row.to, row.statement, row.column))
     }
 
     /// Where the code of a statement lies; in several places if it was inlined
@@ -141,6 +163,12 @@ impl StatementMap {
     /// Statements that have code.
     pub fn statements(&self) -> impl Iterator<Item = StatementId> {
         self.places.keys().copied()
+    }
+
+    /// One more than the largest statement's number.
+    pub(crate) fn end_of_ids(&self) -> usize {
+        let numbers = self.rows.iter().map(|row| row.statement.0 as usize + 1);
+        numbers.max().unwrap_or(0)
     }
 
     /// The statements of contiguous code, in the order of its addresses; one
@@ -183,69 +211,116 @@ fn innermost(context: &Context<Bytes<'_>>, at: u64) -> Option<String> {
 /// Blocks of one process to statements of one binary in it.
 pub struct BlockStatements<'m> {
     map: &'m StatementMap,
+    branches: Option<&'m BranchMap>,
     mapped: Vec<MappedCode>,
-    /// Where in `lists` the statements of a block lie.
-    known: HashMap<ExecutedBlock, Range<u32>, BuildHasherDefault<AddressHasher>>,
+    known: HashMap<ExecutedBlock, Known, BuildHasherDefault<AddressHasher>>,
+    /// Those that were asked for last, by a few bits of their address.
+    recent: Vec<(ExecutedBlock, Known)>,
     lists: Vec<StatementId>,
 }
 
-/// Looked up once for every block of a trace, so it must be quick. What an
-/// attacker can make collide is bounded by `MOST_KNOWN` and the worker's limits.
-#[derive(Default)]
-struct AddressHasher(u64);
-
-impl Hasher for AddressHasher {
-    fn finish(&self) -> u64 {
-        self.0 ^ self.0 >> 32
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64((*byte).into());
-        }
-    }
-
-    fn write_u32(&mut self, number: u32) {
-        self.write_u64(number.into());
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        self.0 = (self.0.rotate_left(23) ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    }
+/// What a block turned out to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Known {
+    /// Where in the lists its statements lie.
+    from: u32,
+    to: u32,
+    /// Its last instruction is a jump of a branch that can be told.
+    pub(crate) jump: Option<u32>,
+    /// Its last instruction lies in the binary.
+    pub(crate) own: bool,
 }
 
 /// Blocks that are remembered; a program has fewer, bytes from outside may not.
 const MOST_KNOWN: usize = 1 << 20;
+/// Of these the last ones are found at once.
+const RECENT: usize = 1 << 13;
+/// A block of no instructions does not exist.
+const NO_BLOCK: (ExecutedBlock, Known) = (
+    ExecutedBlock {
+        start: RuntimeAddress(0),
+        last: RuntimeAddress(0),
+        instructions: 0,
+    },
+    Known {
+        from: 0,
+        to: 0,
+        jump: None,
+        own: false,
+    },
+);
 
 impl<'m> BlockStatements<'m> {
     /// `mapped` are the mappings of the binary.
     pub fn new(map: &'m StatementMap, mapped: Vec<MappedCode>) -> Self {
         Self {
             map,
+            branches: None,
             mapped,
             known: HashMap::default(),
+            recent: vec![NO_BLOCK; RECENT],
             lists: Vec::new(),
         }
+    }
+
+    /// Tells jumps as well.
+    pub(crate) fn with_branches(self, branches: Option<&'m BranchMap>) -> Self {
+        Self { branches, ..self }
     }
 
     /// The statements of a block, in the order in which they were executed.
     /// None if its code is that of another file or of no statement.
     pub fn of(&mut self, block: ExecutedBlock) -> &[StatementId] {
+        let known = self.known(block);
+        self.list(known)
+    }
+
+    pub(crate) fn list(&self, known: Known) -> &[StatementId] {
+        &self.lists[known.from as usize..known.to as usize]
+    }
+
+    #[inline]
+    pub(crate) fn known(&mut self, block: ExecutedBlock) -> Known {
+        let place = (block.start.0 ^ block.start.0 >> 13) as usize % RECENT;
+        let (recent, known) = self.recent[place];
+        if recent == block {
+            return known;
+        }
+        let known = match self.known.get(&block) {
+            Some(known) => *known,
+            None => self.learn(block),
+        };
+        self.recent[place] = (block, known);
+        known
+    }
+
+    fn learn(&mut self, block: ExecutedBlock) -> Known {
         if self.known.len() >= MOST_KNOWN {
             self.known.clear();
+            self.recent.fill(NO_BLOCK);
             self.lists.clear();
         }
-        let range = match self.known.get(&block) {
-            Some(range) => range.clone(),
-            None => {
-                let from = self.lists.len() as u32;
-                self.look_up(block);
-                let range = from..self.lists.len() as u32;
-                self.known.insert(block, range.clone());
-                range
-            }
+        let from = self.lists.len() as u32;
+        let place = self.mapped.iter().find_map(|mapped| {
+            let from = self.map.static_address(mapped, block.start)?;
+            let last = self.map.static_address(mapped, block.last)?;
+            Some((from, last))
+        });
+        let mut found = Vec::new();
+        let mut jump = None;
+        if let Some((from, last)) = place {
+            self.map.along(from.0, last.0, &mut found);
+            jump = self.branches.and_then(|it| it.jump_at(last));
+        }
+        self.lists.extend(found);
+        let known = Known {
+            from,
+            to: self.lists.len() as u32,
+            jump,
+            own: self.owns(block.last),
         };
-        &self.lists[range.start as usize..range.end as usize]
+        self.known.insert(block, known);
+        known
     }
 
     /// Whether an address lies in the binary.
@@ -254,16 +329,25 @@ impl<'m> BlockStatements<'m> {
         mapped.any(|it| at.0.checked_sub(it.start.0).is_some_and(|n| n < it.length))
     }
 
-    fn look_up(&mut self, block: ExecutedBlock) {
-        let place = self.mapped.iter().find_map(|mapped| {
-            let from = self.map.static_address(mapped, block.start)?;
-            let last = self.map.static_address(mapped, block.last)?;
-            Some((from.0, last.0))
-        });
-        let mut found = Vec::new();
-        if let Some((from, last)) = place {
-            self.map.along(from, last, &mut found);
-        }
-        self.lists.extend(found);
+    /// The way of its branch that a jump at `at` took, if `next` ran after it.
+    pub(crate) fn way(&self, number: u32, at: RuntimeAddress, next: RuntimeAddress) -> Option<Way> {
+        let jump = self.branches?.jump(number)?;
+        let next = jump.at.wrapping_add(next.0.wrapping_sub(at.0));
+        let side = match next {
+            _ if next == jump.target => jump.on_target,
+            _ if next == jump.next => jump.on_next,
+            _ => None,
+        };
+        side.map(|way| Way {
+            branch: jump.branch,
+            way,
+        })
     }
+}
+
+/// A branch of a [`BranchMap`] and one of its ways.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Way {
+    pub(crate) branch: u32,
+    pub(crate) way: u8,
 }

@@ -10,17 +10,19 @@
 
 use crate::{
     address_space::{CodeSource, MissingCode},
+    branches::BranchMap,
     elf::mapped_bytes,
-    executed::executed_statements,
-    recording::decode_recording,
+    executed::{ExecutedRecording, executed_statements},
+    recording::stream_recording,
     statements::StatementMap,
 };
 use nix::sys::resource::{Resource, setrlimit};
 use serde::{Deserialize, Serialize};
-use sketch_model::{BuildId, MappedCode, PtRecord, ThreadStatements};
+use sketch_model::{BuildId, MappedCode, PtRecord, ThreadStatements, TracedRun};
 use std::{
     collections::HashMap,
     io::{self, Read, Write},
+    ops::ControlFlow,
     os::unix::process::{CommandExt, ExitStatusExt},
     path::PathBuf,
     process::{Command, Stdio},
@@ -68,8 +70,9 @@ pub struct Job {
     pub files: Vec<FoundFile>,
     pub build: BuildId,
     pub map: Option<StatementMap>,
-    /// Blocks, pauses and gaps to keep.
-    pub most_items: usize,
+    /// Which machine jumps are which branches.
+    #[serde(default)]
+    pub branches: Option<BranchMap>,
 }
 
 /// What came of it.
@@ -80,6 +83,34 @@ pub struct Answer {
     /// Stretches of trace that no thread can be named for.
     pub unassigned: u64,
     pub gaps: Vec<String>,
+}
+
+impl Answer {
+    /// The answer as a diagnosis takes it.
+    pub fn traced(&self) -> TracedRun {
+        let mut gaps = self.gaps.clone();
+        if self.unassigned > 0 {
+            gaps.push(format!(
+                "{} stretches of the trace belong to a thread that cannot be told",
+                self.unassigned
+            ));
+        }
+        for thread in &self.threads {
+            let of_thread = |gap| format!("the trace of thread {}: {gap}", thread.tid);
+            gaps.extend(thread.gaps.iter().map(of_thread));
+        }
+        if self.threads.is_empty() {
+            gaps.push("the trace shows no code of the program".to_owned());
+        }
+        TracedRun {
+            complete: !self.threads.is_empty()
+                && self.unassigned == 0
+                && self.gaps.is_empty()
+                && self.threads.iter().all(|it| it.complete),
+            threads: self.threads.clone(),
+            gaps,
+        }
+    }
 }
 
 /// Why there is no answer.
@@ -133,22 +164,19 @@ pub fn run_job(job: &Job) -> Answer {
         found: job.files.clone(),
         read: Mutex::default(),
     };
-    let decoded = decode_recording(&job.record, &files, job.most_items);
-    let mut gaps = decoded.losses.clone();
-    if decoded.cut {
-        gaps.push(format!(
-            "only the first {} blocks of the trace were kept",
-            job.most_items
-        ));
-    }
-    Answer {
-        threads: match &job.map {
-            Some(map) => executed_statements(&job.record, &decoded, &job.build, map),
-            None => Vec::new(),
+    let branches = job.branches.as_ref();
+    let decoded = match &job.map {
+        Some(map) => executed_statements(&job.record, &files, &job.build, map, branches),
+        None => ExecutedRecording {
+            threads: Vec::new(),
+            known: stream_recording(&job.record, &files, |_, _| ControlFlow::Continue(())),
         },
-        missing: decoded.missing.into_iter().collect(),
-        unassigned: decoded.unassigned,
-        gaps,
+    };
+    Answer {
+        threads: decoded.threads,
+        missing: decoded.known.missing.into_iter().collect(),
+        unassigned: decoded.known.unassigned,
+        gaps: decoded.known.losses,
     }
 }
 

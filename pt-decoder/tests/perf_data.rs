@@ -241,6 +241,7 @@ fn written() -> (Recorded, PtRecord) {
             })
             .collect(),
         sideband,
+        ..PtRecord::default()
     };
     (recorded, record)
 }

@@ -5,8 +5,7 @@ mod support;
 mod tracer;
 
 use pt_decoder::{
-    BlockStatements, CodeImage, CodeSource, StatementMap, build_id, decode_recording,
-    executed_statements,
+    BlockStatements, CodeImage, CodeSource, StatementMap, build_id, executed_statements,
 };
 use sketch_model::{
     BuildId, MappedCode, PtBuffer, PtRecord, RuntimeAddress, SidebandKind, StatementId,
@@ -144,8 +143,7 @@ fn every_executed_instruction_has_the_statement_that_binutils_names() {
             sideband,
             ..PtRecord::default()
         };
-        let decoded = decode_recording(&pt, &InMemory(&run.image), usize::MAX);
-        let threads = executed_statements(&pt, &decoded, &build, &map);
+        let threads = executed_statements(&pt, &InMemory(&run.image), &build, &map, None).threads;
         assert_eq!(threads.len(), 1, "{name}");
         let executed: BTreeSet<_> = threads[0].executed.iter().map(|it| it.statement).collect();
         assert_eq!(executed, true_statements, "{name}");

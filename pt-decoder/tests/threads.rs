@@ -4,9 +4,9 @@
 mod support;
 mod tracer;
 
+use perf_records::{SampleId, parse_ring};
 use pt_decoder::{
-    CodeImage, CodeSource, CpuModel, GapReason, Running, SampleId, Schedule, ThreadId,
-    decode_recording, parse_ring,
+    CodeImage, CodeSource, CpuModel, GapReason, Running, Schedule, ThreadId, decode_recording,
 };
 use sketch_model::{MappedCode, PerfClock, PtBuffer, PtRecord, SidebandKind};
 use std::{collections::BTreeSet, sync::Arc};
@@ -134,10 +134,10 @@ fn a_real_recording_of_two_processors() {
         (45, &include_bytes!("data/core45.switches")[..], 76),
         (51, &include_bytes!("data/core51.switches")[..], 226),
     ] {
-        let (mut events, error) = parse_ring(bytes, layout);
-        assert_eq!((events.len(), error), (count, None));
-        events.iter_mut().for_each(|it| it.cpu = Some(cpu));
-        sideband.extend(events);
+        let mut events = parse_ring(bytes, layout);
+        assert_eq!((events.events.len(), events.error), (count, None));
+        events.events.iter_mut().for_each(|it| it.cpu = Some(cpu));
+        sideband.extend(events.events);
     }
     let ours: BTreeSet<_> = sideband
         .iter()
@@ -168,6 +168,7 @@ fn a_real_recording_of_two_processors() {
             buffer(51, include_bytes!("data/core51.ptraw")),
         ],
         sideband,
+        ..PtRecord::default()
     };
     let nothing = CodeImage::new();
     let decoded = decode_recording(&record, &InMemory(&nothing), usize::MAX);

@@ -1,10 +1,16 @@
 //! Real programs, stepped instruction by instruction: what a processor would
-//! have written about them must decode to exactly what they did.
+//! have written about them must decode to exactly what they did, by either way
+//! through a trace, and a second decoder must read the same packets.
 
+#[path = "support/second.rs"]
+mod second;
 mod support;
 mod tracer;
 
-use pt_decoder::{Blocks, ExecutionItem, TraceSetup, decode_stream_in_small_chunks};
+use pt_decoder::{
+    Blocks, ExecutionItem, Packet, PacketItem, Packets, TraceSetup, decode_stream_in_small_chunks,
+};
+use second::read_by_second;
 use std::num::NonZero;
 use support::Step;
 use tracer::{
@@ -38,6 +44,19 @@ fn decode(recorded: &Recorded, setup: usize) -> Vec<ExecutionItem> {
     Blocks::new(&recorded.traces[setup][0], &recorded.image, None).collect()
 }
 
+/// All packets, and whether the trace is whole.
+fn packets(trace: &[u8]) -> (Vec<Packet>, bool) {
+    let mut whole = true;
+    let packets = Packets::new(trace).filter_map(|item| match item {
+        PacketItem::Packet { packet, .. } => Some(packet),
+        PacketItem::Gap(_) => {
+            whole = false;
+            None
+        }
+    });
+    (packets.collect(), whole)
+}
+
 /// As many parts as there are PSBs, in two threads.
 fn decode_in_parts(recorded: &Recorded, setup: usize) -> Vec<ExecutionItem> {
     let mut items = Vec::new();
@@ -66,6 +85,11 @@ fn comes_back(program: &programs::Program, plan: &Plan) -> Recorded {
         let what = format!("{} with {setup:?}", program.name);
         let items = decode(&recorded, number);
         assert_same(recorded.only_truth(), &items, &recorded.image, &what);
+        let trace = &recorded.traces[number][0];
+        assert_eq!(packets(trace), read_by_second(trace, true), "{what}");
+        let items: Vec<_> = Blocks::by_libipt(trace, &recorded.image, None).collect();
+        let by_libipt = format!("{what}, by libipt alone");
+        assert_same(recorded.only_truth(), &items, &recorded.image, &by_libipt);
         let items = decode_in_parts(&recorded, number);
         let what = format!("{what}, in parts");
         assert_same(recorded.only_truth(), &items, &recorded.image, &what);

@@ -8,14 +8,20 @@
 use crate::{
     crash,
     environment::Environment,
-    layout::{Header, MAGIC, MAPS_BYTES, REGION_SIZE, Region, VERSION},
-    maps, state, sys,
+    layout::{Header, MAGIC, MAPS_BYTES, Region, VERSION},
+    maps, served, state, sys,
 };
 use core::{
     mem::offset_of,
     ptr::null_mut,
     sync::atomic::{AtomicU32, Ordering},
 };
+
+/// What this form of the runtime uses of the region.
+#[cfg(failsketch_preload)]
+const SIZE: usize = crate::layout::CAPTURE_SIZE;
+#[cfg(not(failsketch_preload))]
+const SIZE: usize = crate::layout::REGION_SIZE;
 
 /// glibc calls this with `main`'s arguments; other C libraries with none. Named
 /// only so that no symbol of ours can clash with the program's.
@@ -24,12 +30,21 @@ extern "C" fn __failsketch_constructor(argc: i32, argv: *mut *mut u8, envp: *mut
     if !are_arguments_of_main(argc, argv, envp) {
         return;
     }
+    let began = sys::thread_cpu_ns();
     let environment = Environment(envp);
+    #[cfg(failsketch_preload)]
+    {
+        let Some(activation) = environment.activation() else {
+            return;
+        };
+        environment.restore_preload();
+        if offer(activation.fd, activation.nonce) {
+            return;
+        }
+    }
     let Some(activation) = environment.take_activation() else {
         return;
     };
-    #[cfg(failsketch_preload)]
-    environment.restore_preload();
     let region = claim(activation.fd, activation.nonce);
     if region.is_null() {
         return;
@@ -42,7 +57,7 @@ extern "C" fn __failsketch_constructor(argc: i32, argv: *mut *mut u8, envp: *mut
         unsafe {
             AtomicU32::from_ptr(&raw mut (*region).header.pid).store(0, Ordering::Release);
             close_socket((*region).header.socket);
-            sys::unmap(region.cast(), REGION_SIZE);
+            sys::unmap(region.cast(), SIZE);
         }
         return;
     }
@@ -53,6 +68,7 @@ extern "C" fn __failsketch_constructor(argc: i32, argv: *mut *mut u8, envp: *mut
         (*region).header.maps_length = copied.length;
         (*region).header.maps_truncated = copied.truncated;
         crash::install(region, envp as u64);
+        served::join(region);
         #[cfg(not(failsketch_preload))]
         {
             crate::threads::learn_tid_offset(region);
@@ -60,6 +76,7 @@ extern "C" fn __failsketch_constructor(argc: i32, argv: *mut *mut u8, envp: *mut
             crate::watch::open(region);
         }
         close_socket((*region).header.socket);
+        (*region).header.activation_ns = sys::thread_cpu_ns().wrapping_sub(began);
         (*region).control.activated_at = sys::tsc();
         let enabled = AtomicU32::from_ptr(&raw mut (*region).control.enabled);
         enabled.store(1, Ordering::Release);
@@ -102,10 +119,10 @@ static __failsketch_constructor_entry: extern "C" fn(i32, *mut *mut u8, *mut *mu
 /// Then the descriptor is closed if it is the agent's, and left alone otherwise.
 fn claim(fd: i32, nonce: u64) -> *mut Region {
     let seals = sys::fcntl(fd, sys::F_GET_SEALS, 0);
-    if seals < 0 || seals & sys::F_SEAL_SHRINK == 0 || sys::file_size(fd) != REGION_SIZE as isize {
+    if seals < 0 || seals & sys::F_SEAL_SHRINK == 0 || sys::file_size(fd) != SIZE as isize {
         return null_mut();
     }
-    let at = sys::map(REGION_SIZE, sys::PROT_READ_WRITE, sys::MAP_SHARED, fd);
+    let at = sys::map(SIZE, sys::PROT_READ_WRITE, sys::MAP_SHARED, fd);
     if at.is_null() {
         // Without the mapping the program gets its descriptors back all the same.
         if field(fd, offset_of!(Header, magic), 8) == Some(MAGIC)
@@ -125,7 +142,7 @@ fn claim(fd: i32, nonce: u64) -> *mut Region {
         let ours = (*header).magic == MAGIC
             && (*header).version == VERSION
             && (*header).nonce == nonce
-            && (*header).region_size == REGION_SIZE as u64;
+            && (*header).region_size == SIZE as u64;
         if ours {
             let pid = AtomicU32::from_ptr(&raw mut (*header).pid);
             if pid
@@ -136,9 +153,38 @@ fn claim(fd: i32, nonce: u64) -> *mut Region {
             }
             sys::close(fd);
         }
-        sys::unmap(at, REGION_SIZE);
+        sys::unmap(at, SIZE);
     }
     null_mut()
+}
+
+/// Whether the program is a tracked build with a runtime of its own; that one
+/// then finds our table.
+#[cfg(failsketch_preload)]
+fn offer(fd: i32, nonce: u64) -> bool {
+    const PAGE: usize = 4096;
+    const { assert!(offset_of!(Region, header) == 0 && size_of::<Header>() <= PAGE) };
+    let seals = sys::fcntl(fd, sys::F_GET_SEALS, 0);
+    if seals < 0 || seals & sys::F_SEAL_SHRINK == 0 || sys::file_size(fd) != crate::layout::REGION_SIZE as isize {
+        return false;
+    }
+    let at = sys::map(PAGE, sys::PROT_READ_WRITE, sys::MAP_SHARED, fd);
+    if at.is_null() {
+        return false;
+    }
+    let header = at.cast::<Header>();
+    // SAFETY: the mapping has the header's size and cannot shrink.
+    unsafe {
+        let ours = (*header).magic == MAGIC
+            && (*header).version == VERSION
+            && (*header).nonce == nonce
+            && (*header).tracked != 0;
+        if ours {
+            (*header).interposed = &raw mut crate::interpose::TABLE as u64;
+        }
+        sys::unmap(at, PAGE);
+        ours
+    }
 }
 
 /// A field of the header, read from the file.

@@ -3,13 +3,21 @@
 //!
 //! After the capture the program dies, or goes on, exactly as it would without
 //! us. A fault simply happens again with its signal blocked, for which the kernel
-//! kills with that signal (`signal(7)`); a handler that was there before us is
-//! put back and gets the fault. Where returning would not repeat the signal, it
-//! is sent again under the default action.
+//! kills with that signal (`signal(7)`). Where returning would not repeat the
+//! signal, it is sent again under the default action.
 //!
-//! `SA_NODEFER` is not set: a fault inside the handler must kill at once, and
-//! with the signal blocked the kernel does just that. All other signals are
-//! blocked meanwhile, so that no handler of the program runs in the middle.
+//! A program may have a handler of its own, from before us or, where we stand in
+//! front of the C library's `sigaction`, from later. Ours is then installed with
+//! the flags, mask and return path of that one, and after the capture goes on in
+//! it by a jump: stack, signal mask and arguments are those that the kernel would
+//! have given it. It is put back at the same time, so that only the first such
+//! signal is captured: a program that lives by its faults (a collector's write
+//! barrier) must not pay for each. A later capture replaces one that the program
+//! took over, unless it only sends the same signal again.
+//!
+//! Without one, `SA_NODEFER` is not set: a fault inside the handler must kill at
+//! once, and with the signal blocked the kernel does just that. All other signals
+//! are blocked meanwhile, so that no handler of the program runs in the middle.
 //!
 //! A program under a seccomp filter of its own may be killed for a system call
 //! that it does not make itself, so under one the handler makes none: it writes
@@ -19,16 +27,12 @@
 //! Threads that record get an alternate stack if they have none, so that stack
 //! overflows are captured. A thread that never ran a hook uses its own stack: an
 //! overflow there kills as it would without us, uncaptured.
-//!
-//! Deliberately absent: keeping handlers that the program installs later from
-//! replacing ours. That would take the C library's `sigaction` away from the
-//! program. The agent then knows the signal, and says that no stack was captured.
 
 use crate::{
     layout::{
         CRASH_COMPLETE, CRASH_NONE, CRASH_WRITING, MAPS_BYTES, RED_ZONE, Region, STACK_BYTES,
     },
-    maps, state, sys,
+    last_words, maps, state, sys,
 };
 use core::{
     arch::{asm, global_asm},
@@ -45,6 +49,7 @@ const SIGSEGV: i32 = 11;
 const SIGSYS: i32 = 31;
 
 const SA_SIGINFO: u64 = 4;
+const SA_RESETHAND: u64 = 0x8000_0000;
 const SA_RESTORER: u64 = 0x0400_0000;
 const SA_ONSTACK: u64 = 0x0800_0000;
 const SS_DISABLE: i32 = 2;
@@ -59,7 +64,9 @@ const PAGE: u64 = 4096;
 /// How long a second crashing thread waits for the first one's capture.
 const PATIENCE_MS: u32 = 1000;
 
-// x86-64 requires user space to provide the return path of a signal handler.
+// x86-64 requires user space to provide the return path of a signal handler. The
+// handler itself saves its arguments, lets `caught` capture, and then either
+// returns or goes on in the program's own handler as if that had been called.
 global_asm!(
     ".pushsection .text.__failsketch_restorer,\"ax\",@progbits",
     ".hidden __failsketch_restorer",
@@ -69,16 +76,46 @@ global_asm!(
     "mov eax, 15",
     "syscall",
     ".size __failsketch_restorer, . - __failsketch_restorer",
+    ".hidden __failsketch_handler",
+    ".globl __failsketch_handler",
+    ".type __failsketch_handler,@function",
+    "__failsketch_handler:",
+    "push rdi",
+    "push rsi",
+    "push rdx",
+    "call {caught}",
+    "pop rdx",
+    "pop rsi",
+    "pop rdi",
+    "test rax, rax",
+    "jz 2f",
+    "jmp rax",
+    "2: ret",
+    ".size __failsketch_handler, . - __failsketch_handler",
     ".popsection",
+    caught = sym caught,
 );
 
 unsafe extern "C" {
     fn __failsketch_restorer();
+    fn __failsketch_handler();
 }
 
-/// What was there before our handlers, by signal. Not in the state pages: a forked
-/// child needs it, too.
+/// What there is beside our handlers, by signal: the program's own actions. Not in
+/// the state pages: a forked child needs it, too.
 static mut PREVIOUS: [sys::SignalAction; SIGNALS] = [const { default_action() }; SIGNALS];
+/// Bit n: our handler is the one that the kernel has for signal n.
+static HELD: AtomicU32 = AtomicU32::new(0);
+/// Bit n: a handler of the program took signal n over, and it is left to it.
+static LEFT: AtomicU32 = AtomicU32::new(0);
+
+const CRASHES: u32 = 1 << SIGSEGV
+    | 1 << SIGBUS
+    | 1 << SIGILL
+    | 1 << SIGFPE
+    | 1 << SIGABRT
+    | 1 << SIGSYS
+    | 1 << SIGTRAP;
 
 /// Installs the handlers. `stack_end` is an address near the end of the main
 /// thread's stack.
@@ -86,40 +123,14 @@ static mut PREVIOUS: [sys::SignalAction; SIGNALS] = [const { default_action() };
 /// # Safety
 /// `region` must stay mapped; no other thread exists.
 pub unsafe fn install(region: *mut Region, stack_end: u64) {
-    let mut handled = 0u32;
-    let mut install_one = |signal: i32| {
-        let mut old = default_action();
-        let new = sys::SignalAction {
-            handler: handler as *const () as usize,
-            flags: SA_SIGINFO | SA_ONSTACK | SA_RESTORER,
-            restorer: __failsketch_restorer as *const () as usize,
-            mask: u64::MAX,
-        };
-        // SAFETY: both actions are whole, the handler has the right signature; the
-        // signal is a valid index, and nobody else writes the array.
-        unsafe {
-            if sys::sigaction(signal, null(), &raw mut old) == 0
-                && old.handler != IGNORED
-                && sys::sigaction(signal, &raw const new, null_mut()) == 0
-            {
-                (&raw mut PREVIOUS)
-                    .cast::<sys::SignalAction>()
-                    .add(signal as usize)
-                    .write(old);
-                handled |= 1 << signal;
-            }
-        }
-    };
-    install_one(SIGSEGV);
-    install_one(SIGBUS);
-    install_one(SIGILL);
-    install_one(SIGFPE);
-    install_one(SIGABRT);
-    install_one(SIGSYS);
-    install_one(SIGTRAP);
+    let mut signal = 1;
+    while signal < SIGNALS as i32 {
+        step_in_front(signal);
+        signal += 1;
+    }
     // SAFETY: the caller's promise.
     unsafe {
-        (*region).header.handled_signals = handled;
+        (*region).header.handled_signals = HELD.load(Ordering::Relaxed);
         (*state::state()).main_stack_end = stack_end;
     }
     let base = map_alternate_stacks(1);
@@ -133,6 +144,64 @@ pub unsafe fn install(region: *mut Region, stack_end: u64) {
         // SAFETY: the state pages are always mapped.
         unsafe { (*state::state()).alternate_stacks = stacks as usize };
     }
+}
+
+fn bit(signal: i32) -> u32 {
+    if (1..SIGNALS as i32).contains(&signal) { 1 << signal } else { 0 }
+}
+
+/// Puts our handler in front of what the program has for a crash signal. An
+/// ignored signal stays ignored, one that was left to the program stays with it.
+pub extern "C" fn step_in_front(signal: i32) {
+    let bit = bit(signal) & CRASHES;
+    if bit == 0 || LEFT.load(Ordering::Acquire) & bit != 0 || state::sandboxed() {
+        return;
+    }
+    let mut theirs = default_action();
+    // SAFETY: whole actions; the handler has the right signature; the signal is a
+    // valid index, and two threads that set one signal at once race without us, too.
+    unsafe {
+        if sys::sigaction(signal, null(), &raw mut theirs) != 0
+            || theirs.handler == IGNORED
+            || theirs.handler == __failsketch_handler as *const () as usize
+        {
+            return;
+        }
+        let ours = match theirs.handler {
+            0 => sys::SignalAction {
+                handler: __failsketch_handler as *const () as usize,
+                flags: SA_SIGINFO | SA_ONSTACK | SA_RESTORER,
+                restorer: __failsketch_restorer as *const () as usize,
+                mask: u64::MAX,
+            },
+            _ => sys::SignalAction {
+                handler: __failsketch_handler as *const () as usize,
+                ..theirs
+            },
+        };
+        previous(signal).write(theirs);
+        HELD.fetch_or(bit, Ordering::Release);
+        if sys::sigaction(signal, &raw const ours, null_mut()) != 0 {
+            HELD.fetch_and(!bit, Ordering::Release);
+        }
+    }
+}
+
+/// Gives the kernel back what the program has for a signal.
+pub extern "C" fn step_aside(signal: i32) {
+    let bit = bit(signal) & CRASHES;
+    if HELD.load(Ordering::Acquire) & bit == 0 || state::sandboxed() {
+        return;
+    }
+    // SAFETY: the action is the program's own.
+    unsafe { sys::sigaction(signal, previous(signal), null_mut()) };
+    HELD.fetch_and(!bit, Ordering::Release);
+}
+
+fn previous(signal: i32) -> *mut sys::SignalAction {
+    let at = signal as usize % SIGNALS;
+    // SAFETY: in bounds.
+    unsafe { (&raw mut PREVIOUS).cast::<sys::SignalAction>().add(at) }
 }
 
 const fn default_action() -> sys::SignalAction {
@@ -192,22 +261,41 @@ unsafe fn give_alternate_stack(base: *mut u8) {
     }
 }
 
-extern "C" fn handler(signal: i32, info: *const u8, context: *mut u8) {
+/// What to go on in: the address of the program's own handler, or zero to return.
+extern "C" fn caught(signal: i32, info: *const u8, context: *mut u8) -> usize {
     // siginfo_t: si_code at 8, si_addr at 16.
     // SAFETY: the kernel passes a whole siginfo_t and ucontext_t.
     let code = unsafe { info.add(8).cast::<i32>().read() };
     // SAFETY: as above.
     if signal == SIGSEGV && code == SI_KERNEL && unsafe { answer_for_the_counter(context) } {
-        return;
+        return 0;
     }
+    // SAFETY: the signal's own entry.
+    let theirs = unsafe { previous(signal).read() };
     let region = state::region();
     if !region.is_null() {
         // SAFETY: a region in use stays mapped; the state word decides which
         // thread may write the rest.
-        unsafe { capture(region, signal, code, info, context) };
+        unsafe { capture(region, signal, code, info, context, theirs.handler != 0) };
+    }
+    if theirs.handler != 0 {
+        // Under a filter of the program's own it stays ours: no system call.
+        if !state::sandboxed() {
+            HELD.fetch_and(!bit(signal), Ordering::Release);
+            if theirs.flags & SA_RESETHAND == 0 {
+                LEFT.fetch_or(bit(signal), Ordering::Release);
+                // SAFETY: the action is the program's own.
+                unsafe { sys::sigaction(signal, &raw const theirs, null_mut()) };
+            } else {
+                // Its handler was for this one time: the default is back.
+                step_in_front(signal);
+            }
+        }
+        return theirs.handler;
     }
     // SAFETY: as above.
-    unsafe { go_on(signal, code, info, context) };
+    unsafe { go_on(signal, code, context) };
+    0
 }
 
 /// Whether the fault is our own reading of the time-stamp counter, in a program
@@ -241,21 +329,32 @@ unsafe fn answer_for_the_counter(context: *mut u8) -> bool {
 
 /// # Safety
 /// The arguments are a signal handler's; `region` is active.
-unsafe fn capture(region: *mut Region, signal: i32, code: i32, info: *const u8, context: *mut u8) {
+unsafe fn capture(
+    region: *mut Region,
+    signal: i32,
+    code: i32,
+    info: *const u8,
+    context: *mut u8,
+    taken_over: bool,
+) {
     let calls_allowed = !state::sandboxed();
     // SAFETY: as the caller promises; the state word makes the area ours.
     unsafe {
         let crash = &raw mut (*region).crash;
         let word = AtomicU32::from_ptr(&raw mut (*crash).state);
-        let first = word.compare_exchange(
-            CRASH_NONE,
-            CRASH_WRITING,
-            Ordering::AcqRel,
-            Ordering::Acquire,
-        );
-        if first.is_ok() {
+        let begin = |from: u32| {
+            word.compare_exchange(from, CRASH_WRITING, Ordering::AcqRel, Ordering::Acquire)
+                .is_ok()
+        };
+        // One that the program took over may not have been its end. But a fault tells
+        // more than the same signal sent again, by a handler that has seen enough.
+        let tells_more = signal != (*crash).signal || code > 0 || (*crash).code <= 0;
+        let replaces = (*crash).taken_over != 0 && tells_more;
+        let first = begin(CRASH_NONE) || (replaces && begin(CRASH_COMPLETE));
+        if first {
             (*crash).signal = signal;
             (*crash).code = code;
+            (*crash).taken_over = taken_over as u32;
             // Only faults of this thread carry an address; a sent signal has its
             // sender there.
             (*crash).fault_address = if code > 0 {
@@ -270,6 +369,9 @@ unsafe fn capture(region: *mut Region, signal: i32, code: i32, info: *const u8, 
                 let copied = maps::copy_own_maps((&raw mut (*crash).maps).cast(), MAPS_BYTES);
                 (*crash).maps_length = copied.length;
                 (*crash).maps_truncated = copied.truncated;
+                if signal == SIGABRT {
+                    last_words::take_down(crash);
+                }
             } else {
                 (*crash).sandboxed = 1;
                 (*crash).tid = state::known_tid();
@@ -286,31 +388,21 @@ unsafe fn capture(region: *mut Region, signal: i32, code: i32, info: *const u8, 
     }
 }
 
-/// Lets happen what would have happened without us.
+/// Lets happen what would have happened without us, by the default action.
 ///
 /// # Safety
 /// The arguments are a signal handler's.
-unsafe fn go_on(signal: i32, code: i32, info: *const u8, context: *mut u8) {
+unsafe fn go_on(signal: i32, code: i32, context: *mut u8) {
     // A breakpoint instruction and a refused system call are already behind the
     // program counter, and a sent signal has no instruction at all.
     let repeats = code > 0 && signal != SIGTRAP && signal != SIGSYS;
     // SAFETY: the signal is one of those installed; the context is the kernel's.
     unsafe {
-        let previous = (&raw const PREVIOUS)
-            .cast::<sys::SignalAction>()
-            .add(signal as usize % SIGNALS);
-        let theirs = (*previous).handler;
+        if repeats {
+            block_afterwards(signal, context);
+            return;
+        }
         if state::sandboxed() {
-            if theirs != 0 {
-                let handler: extern "C" fn(i32, *const u8, *mut u8) =
-                    core::mem::transmute::<usize, _>(theirs);
-                handler(signal, info, context);
-                return;
-            }
-            if repeats {
-                block_afterwards(signal, context);
-                return;
-            }
             match signal {
                 // abort() goes on to make sure by itself.
                 SIGABRT => return,
@@ -320,14 +412,9 @@ unsafe fn go_on(signal: i32, code: i32, info: *const u8, context: *mut u8) {
                 _ => {}
             }
         }
-        if repeats && theirs == 0 {
-            block_afterwards(signal, context);
-            return;
-        }
-        sys::sigaction(signal, previous, null_mut());
-        if !repeats {
-            sys::raise(signal);
-        }
+        let default = default_action();
+        sys::sigaction(signal, &raw const default, null_mut());
+        sys::raise(signal);
     }
 }
 

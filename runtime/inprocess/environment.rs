@@ -61,6 +61,14 @@ impl Environment {
         }
     }
 
+    /// The activation, left where it is.
+    #[cfg(failsketch_preload)]
+    pub fn activation(self) -> Option<Activation> {
+        let (_, value) = self.find(ACTIVATION_VARIABLE)?;
+        // SAFETY: the value is zero-terminated.
+        unsafe { parse(value) }
+    }
+
     /// Takes the activation out of the environment; `None` if there is none or
     /// it cannot be read.
     pub fn take_activation(self) -> Option<Activation> {

@@ -5,7 +5,8 @@
 
 use crate::{
     layout::{
-        KIND_BRANCH, KIND_CALL, KIND_READ, KIND_SYNC_BEGIN, KIND_SYNC_END, KIND_WRITE, REACHED,
+        ACCESSED, KIND_BRANCH, KIND_CALL, KIND_READ, KIND_SYNC_BEGIN, KIND_SYNC_END, KIND_WRITE,
+        REACHED, SYNC_BEGUN, SYNC_ENDED,
     },
     recorder::{self, Said, recording_slot},
     state, sys, watch,
@@ -25,7 +26,9 @@ pub extern "C" fn __failsketch_access(
     tsc_before: u64,
     tsc_after: u64,
 ) {
-    if state::enabled() && write_and_size & DID_NOT_HAPPEN == 0 {
+    // A reading is zero if recording was off when it was due. Without the first
+    // one the access is only known to have happened before the second.
+    if state::enabled() && tsc_after != 0 && write_and_size & DID_NOT_HAPPEN == 0 {
         access(site, write_and_size, address, value, tsc_before, tsc_after);
     }
 }
@@ -57,7 +60,7 @@ extern "C" fn access(
             value,
         };
         let cost = if writes { (*costs).write } else { (*costs).read };
-        recorder::write(slot, said, cost);
+        recorder::access(slot, said, ACCESSED, cost);
     }
 }
 
@@ -114,8 +117,13 @@ extern "C" fn synchronisation(kind: u16, site: u32, object: u64, result: u64, be
         address: object,
         value: result,
     };
+    let way = if kind == KIND_SYNC_BEGIN {
+        SYNC_BEGUN
+    } else {
+        SYNC_ENDED
+    };
     // SAFETY: the slot is this thread's own; state pages are always mapped.
-    unsafe { recorder::write(slot, said, (*state::state()).costs.point) };
+    unsafe { recorder::access(slot, said, way, (*state::state()).costs.point) };
 }
 
 /// A synchronisation call on `object` is about to be made.

@@ -9,8 +9,8 @@
 //! it), no thread-local storage, nothing that is unsafe in a signal handler.
 //! Without an activation by the agent every hook is one comparison and a return.
 //!
-//! Deliberately absent: chaining to handlers that the program installs later
-//! (see `crash.rs`).
+//! The preloaded form also goes with tracked builds, where it records nothing: it
+//! stands in front of a few functions of the C library (`interpose.rs`).
 #![no_std]
 #![no_builtins]
 #![deny(unsafe_op_in_unsafe_fn)]
@@ -26,11 +26,17 @@ mod environment;
 mod governor;
 #[cfg(not(failsketch_preload))]
 mod hooks;
+#[cfg(failsketch_preload)]
+mod interpose;
+mod last_words;
 mod maps;
+#[cfg(failsketch_preload)]
+mod next_symbol;
 #[cfg(not(failsketch_preload))]
 mod perf_attr;
 #[cfg(not(failsketch_preload))]
 mod recorder;
+mod served;
 mod state;
 mod sys;
 #[cfg(not(failsketch_preload))]

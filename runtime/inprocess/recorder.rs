@@ -4,7 +4,8 @@
 //! the thread keeps an account of its edges (which way a branch went, which
 //! point was reached): how often, first and last when. What is in the account is
 //! known whatever the ring forgets. After [`EDGE_SATURATION`] events an edge
-//! goes into the account alone.
+//! goes into the account alone. So does an access: the account then holds the
+//! latest one, and what all its values looked like.
 //!
 //! An event's index is reserved by one `xadd` without a lock prefix: only this
 //! thread and signal handlers on it count here, and an instruction is atomic
@@ -13,7 +14,10 @@
 
 use crate::{
     governor,
-    layout::{EDGE_SATURATION, EDGES, Edge, Event, HEAD_EVENTS, RING_EVENTS, ThreadSlot},
+    layout::{
+        EDGE_SATURATION, EDGES, Edge, Event, HEAD_EVENTS, RING_EVENTS, SAW_NEGATIVE, SAW_NON_ZERO,
+        SAW_ZERO, ThreadSlot,
+    },
     state, sys, threads,
 };
 use core::{
@@ -23,7 +27,10 @@ use core::{
 };
 
 /// How far an edge may lie from its place by number.
-const EDGE_PROBES: usize = 4;
+const EDGE_PROBES: usize = 16;
+/// Spreads the many outcomes of a switch (Knuth, The Art of Computer Programming,
+/// vol. 3, 6.4).
+const SPREAD: u32 = 2_654_435_769;
 /// A saturated edge's last time is written down at every so many passes.
 const LAST_EVERY: u64 = 256;
 
@@ -78,15 +85,75 @@ pub unsafe fn write(slot: *mut ThreadSlot, said: Said, cost: u64) {
                 index / RING_EVENTS as u64,
             )
         };
+        fill(event, &said);
+        compiler_fence(Ordering::Release);
+        (&raw mut (*event).kind).write_volatile(said.kind | ((lap & 0xff) as u16) << 8);
+        governor::charge(slot, cost);
+    }
+}
+
+/// An access was made, or a synchronisation call begins or ends; `way` tells
+/// which of these the account keeps apart. One that finds no room there is an
+/// event every time.
+///
+/// # Safety
+/// `slot` must be the calling thread's own.
+#[inline(always)]
+pub unsafe fn access(slot: *mut ThreadSlot, said: Said, way: u32, cost: u64) {
+    // SAFETY: the edge is in the thread's own account.
+    unsafe {
+        let edge = edge_of(slot, said.site, way);
+        if !edge.is_null() {
+            let count = (*edge).count + 1;
+            (*edge).count = count;
+            (*edge).shapes |= shapes_of(said.value, said.size);
+            if count > EDGE_SATURATION {
+                (*slot).saturated += 1;
+                let latest = &raw mut (*edge).latest;
+                (&raw mut (*latest).kind).write_volatile(0);
+                compiler_fence(Ordering::Release);
+                fill(latest, &said);
+                compiler_fence(Ordering::Release);
+                (&raw mut (*latest).kind).write_volatile(said.kind);
+                governor::charge(slot, cost);
+                return;
+            }
+        }
+        write(slot, said, cost);
+    }
+}
+
+/// Zero, or not, and then whether the value is negative by its size.
+#[inline(always)]
+fn shapes_of(value: u64, size: u16) -> u64 {
+    let unused = match size {
+        1 => 56,
+        2 => 48,
+        4 => 32,
+        _ => 0,
+    };
+    let value = value << unused;
+    if value == 0 {
+        SAW_ZERO
+    } else {
+        SAW_NON_ZERO | (value >> 63) * SAW_NEGATIVE
+    }
+}
+
+/// All of an event but its kind.
+///
+/// # Safety
+/// `event` must be writable.
+#[inline(always)]
+unsafe fn fill(event: *mut Event, said: &Said) {
+    // SAFETY: the caller's promise.
+    unsafe {
         (&raw mut (*event).site).write_volatile(said.site);
         (&raw mut (*event).size).write_volatile(said.size);
         (&raw mut (*event).before).write_volatile(said.before);
         (&raw mut (*event).after).write_volatile(said.after);
         (&raw mut (*event).address).write_volatile(said.address);
         (&raw mut (*event).value).write_volatile(said.value);
-        compiler_fence(Ordering::Release);
-        (&raw mut (*event).kind).write_volatile(said.kind | ((lap & 0xff) as u16) << 8);
-        governor::charge(slot, cost);
     }
 }
 
@@ -100,7 +167,9 @@ pub unsafe fn pass(slot: *mut ThreadSlot, kind: u16, site: u32, successor: u32, 
     unsafe {
         let costs = &raw const (*state::state()).costs;
         let edge = edge_of(slot, site, successor);
-        if !edge.is_null() {
+        if edge.is_null() {
+            (*slot).edges_full += 1;
+        } else {
             let count = (*edge).count + 1;
             (*edge).count = count;
             if count > EDGE_SATURATION {
@@ -144,13 +213,24 @@ unsafe fn edge_of(slot: *mut ThreadSlot, site: u32, successor: u32) -> *mut Edge
     // SAFETY: the index is in bounds.
     unsafe {
         let edges = (&raw mut (*slot).edges).cast::<Edge>();
-        let place = site.wrapping_mul(2).wrapping_add(successor) as usize;
+        let place = place_of(site, successor);
         let edge = edges.add(place % EDGES);
         if (*edge).site == site + 1 && (*edge).successor == successor {
             return edge;
         }
-        search(slot, edges, place, site, successor)
+        search(edges, place, site, successor)
     }
+}
+
+/// The two outcomes of most branches have a place each; the values of a switch
+/// and points that are merely reached are spread over all.
+#[inline(always)]
+fn place_of(site: u32, successor: u32) -> usize {
+    let two = site.wrapping_mul(2).wrapping_add(successor);
+    if successor < 2 {
+        return two as usize;
+    }
+    (two.wrapping_mul(SPREAD) >> 16) as usize
 }
 
 /// # Safety
@@ -158,7 +238,6 @@ unsafe fn edge_of(slot: *mut ThreadSlot, site: u32, successor: u32) -> *mut Edge
 #[cold]
 #[inline(never)]
 unsafe fn search(
-    slot: *mut ThreadSlot,
     edges: *mut Edge,
     place: usize,
     site: u32,
@@ -183,7 +262,5 @@ unsafe fn search(
         }
         probe += 1;
     }
-    // SAFETY: the thread's own slot.
-    unsafe { (*slot).edges_full += 1 };
     null_mut()
 }

@@ -29,6 +29,7 @@ const SIGALTSTACK: usize = 131;
 #[cfg(not(failsketch_preload))]
 const PRCTL: usize = 157;
 const GETTID: usize = 186;
+const CLOCK_GETTIME: usize = 228;
 const TGKILL: usize = 234;
 const OPENAT: usize = 257;
 const PROCESS_VM_READV: usize = 310;
@@ -172,6 +173,17 @@ pub fn sleep_a_millisecond() {
     unsafe { syscall(NANOSLEEP, [request.as_ptr() as usize, 0, 0, 0, 0, 0]) };
 }
 
+/// Processor time that this thread has used.
+pub fn thread_cpu_ns() -> u64 {
+    const CLOCK_THREAD_CPUTIME_ID: usize = 3;
+    let mut time = [0u64; 2];
+    let into = &raw mut time as usize;
+    // SAFETY: a timespec is two words.
+    unsafe { syscall(CLOCK_GETTIME, [CLOCK_THREAD_CPUTIME_ID, into, 0, 0, 0, 0]) };
+    let [seconds, nanoseconds] = time;
+    seconds * 1_000_000_000 + nanoseconds
+}
+
 pub fn getpid() -> u32 {
     // SAFETY: takes no arguments.
     unsafe { syscall(GETPID, [0; 6]) as u32 }
@@ -274,6 +286,7 @@ pub unsafe fn copy_without_faulting(into: *mut u8, from: u64, length: usize) -> 
 
 /// The kernel's `struct sigaction`.
 #[repr(C)]
+#[derive(Clone, Copy)]
 pub struct SignalAction {
     pub handler: usize,
     pub flags: u64,

@@ -5,6 +5,10 @@
 //! process. Until a slot is aimed it is disabled, and costs nothing.
 //! `PERF_EVENT_IOC_MODIFY_ATTRIBUTES` re-aims an event for all threads at once.
 //!
+//! A watch ends when its memory is given back (`interpose.rs` tells): the next
+//! object there is another one. The next access that is to be watched aims the
+//! slot again.
+//!
 //! Whatever is refused is written down and the program goes on without: a
 //! seccomp filter, or a program that closes all descriptors, only costs us the
 //! watchpoints.
@@ -15,6 +19,7 @@ use crate::{
         ARM_LOG, Arm, CALL_AGENT, CALL_MMAP, CALL_PERF_EVENT_OPEN, CALL_REPLY, CALL_SENDMSG,
         LAST_MESSAGE, MAX_CPUS, REPLY_READY, Region, WATCH_READY, WATCH_REFUSED, WATCH_SLOTS,
     },
+    served,
     state::{self, State, Watch},
     sys,
 };
@@ -350,6 +355,7 @@ unsafe fn aim_slot(region: *mut Region, state: *mut State, slot: usize, aim: u64
             cpu += 1;
         }
         (*((&raw const (*watch).aim).cast::<AtomicU64>().add(slot))).store(aim, Ordering::Relaxed);
+        served::watches(slot, address);
         let number = count(&raw mut (*header).arms) as usize;
         let last = &raw mut (*header).last_arm;
         write_arm(last, slot, size, address);
@@ -357,6 +363,54 @@ unsafe fn aim_slot(region: *mut Region, state: *mut State, slot: usize, aim: u64
             let log = (&raw mut (*header).arm_log).cast::<Arm>();
             write_arm(log.add(number), slot, size, address);
         }
+        (*aiming).store(0, Ordering::Release);
+        governor::spend(sys::tsc().wrapping_sub(began));
+    }
+}
+
+/// The memory that a slot watches is about to be given back: the slot sleeps
+/// until an access aims it again.
+pub extern "C" fn given_back(slot: u32) {
+    let (region, state, slot) = (state::region(), state::state(), slot as usize);
+    if region.is_null() || slot >= WATCH_SLOTS || state::sandboxed() {
+        return;
+    }
+    // SAFETY: an active region implies a state page; the slot is in bounds and ours
+    // while its `aiming` word is.
+    unsafe {
+        let header = &raw mut (*region).header;
+        let watch = &raw mut (*state).watch;
+        if (*watch).ready.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        let count =
+            |counter: *mut u64| AtomicU64::from_ptr(counter).fetch_add(1, Ordering::Relaxed);
+        let aiming = (&raw const (*watch).aiming).cast::<AtomicU32>().add(slot);
+        if (*aiming)
+            .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
+            .is_err()
+        {
+            count(&raw mut (*header).arms_contended);
+            return;
+        }
+        let began = sys::tsc();
+        // First: the agent must not turn it on again.
+        AtomicU32::from_ptr(&raw mut (*state::control()).aimed)
+            .fetch_and(!(1 << slot), Ordering::Relaxed);
+        let fds = (&raw const (*watch).fds).cast::<i32>();
+        let mut cpu = 0;
+        while cpu < MAX_CPUS {
+            let fd = fds.add(cpu * WATCH_SLOTS + slot).read();
+            if fd >= 0 && sys::ioctl(fd, PERF_EVENT_IOC_DISABLE, 0) < 0 {
+                count(&raw mut (*header).arm_errors);
+            }
+            cpu += 1;
+        }
+        let current = (&raw const (*watch).aim).cast::<AtomicU64>().add(slot);
+        let was = (*current).swap(0, Ordering::Relaxed) & ((1 << SIZE_SHIFT) - 1);
+        served::watches(slot, 0);
+        count(&raw mut (*header).disarms);
+        write_arm(&raw mut (*header).last_arm, slot, 0, was);
         (*aiming).store(0, Ordering::Release);
         governor::spend(sys::tsc().wrapping_sub(began));
     }

@@ -15,7 +15,7 @@
 /// "FSKETCH" and a byte that no text has.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"FSKETCH\x01");
 /// Grows with every change of this file.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 6;
 
 /// The variable that activates the runtime: `<fd>:<nonce in 16 hex digits>`.
 pub const ACTIVATION_VARIABLE: &str = "FAILSKETCH_FD";
@@ -31,11 +31,20 @@ pub const HEAD_EVENTS: usize = 256;
 pub const RING_EVENTS: usize = 1024;
 /// Edges a thread keeps an account of. A power of two.
 pub const EDGES: usize = 256;
-/// How often one thread writes the same edge down as an event; after that it is
-/// only counted, so that a hot loop does not push out what came before it.
+/// How often one thread writes the same edge or access down as an event; after
+/// that it is only counted, and of accesses the latest is kept, so that a hot
+/// loop does not push out what came before it.
 pub const EDGE_SATURATION: u64 = 256;
-/// [`Edge::successor`] of a point that is merely reached.
+/// [`Edge::successor`] of a point that is merely reached, of an access, and of the
+/// beginning and the end of a synchronisation call.
 pub const REACHED: u32 = u32::MAX;
+pub const ACCESSED: u32 = u32::MAX - 1;
+pub const SYNC_BEGUN: u32 = u32::MAX - 2;
+pub const SYNC_ENDED: u32 = u32::MAX - 3;
+/// Bits of [`Edge::shapes`].
+pub const SAW_ZERO: u64 = 1;
+pub const SAW_NON_ZERO: u64 = 2;
+pub const SAW_NEGATIVE: u64 = 4;
 /// x86 has four debug registers.
 pub const WATCH_SLOTS: usize = 4;
 /// Processors beyond this number have no watchpoints; the agent says so.
@@ -46,6 +55,10 @@ pub const ARM_LOG: usize = 64;
 pub const MAPS_BYTES: usize = 128 * 1024;
 /// Bytes of the crashing thread's stack kept.
 pub const STACK_BYTES: usize = 64 * 1024;
+/// Bytes kept of what an aborting program said: a message, an exception's text.
+pub const WORDS_BYTES: usize = 1024;
+/// Bytes kept of the name of an exception's type.
+pub const TYPE_NAME_BYTES: usize = 256;
 /// The part of the stack below `rsp` that leaf functions may use.
 pub const RED_ZONE: u64 = 128;
 
@@ -112,7 +125,8 @@ pub struct Event {
     pub value: u64,
 }
 
-/// One way that a branch went, or one point that was reached, in one thread.
+/// One way that a branch went, or one point or access that was reached, in one
+/// thread.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Edge {
@@ -123,6 +137,11 @@ pub struct Edge {
     pub first: u64,
     /// Exact while `count` is at most [`EDGE_SATURATION`]; then a lower bound.
     pub last: u64,
+    /// What the values of an access looked like, all of them.
+    pub shapes: u64,
+    /// The latest event of a saturated access; its `kind` is zero while it is
+    /// being written.
+    pub latest: Event,
 }
 
 /// States of [`ThreadSlot::state`]. A free slot is all zeros.
@@ -144,7 +163,7 @@ pub struct ThreadSlot {
     pub count: u64,
     /// Ticks that its hooks have cost and that are not in the account yet.
     pub due: u64,
-    /// Events that were only counted, in `edges`.
+    /// Events that were only counted, in `edges`, or replaced there.
     pub saturated: u64,
     /// Events of edges that found no room in `edges`.
     pub edges_full: u64,
@@ -154,7 +173,7 @@ pub struct ThreadSlot {
     pub ring: [Event; RING_EVENTS],
 }
 
-/// One aiming of a watchpoint.
+/// One aiming of a watchpoint; of size zero, the end of one.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Arm {
@@ -184,6 +203,14 @@ pub struct Header {
     /// How long the program may wait for the agent to take its watchpoints, once,
     /// before `main`. An agent that is gone is noticed at once.
     pub reply_patience_ms: u64,
+    /// Not zero: the program has a runtime of its own, and the preloaded object
+    /// only serves it.
+    pub tracked: u32,
+    pub padding: u32,
+
+    // Written by the preloaded object of a tracked build.
+    /// Where its [`Interposed`] is in the process; zero if there is none.
+    pub interposed: u64,
 
     // Written by the runtime.
     /// The process that claimed the region; zero if none did.
@@ -218,10 +245,33 @@ pub struct Header {
     pub arms_over_limit: u64,
     /// Arms skipped because the program has a seccomp filter.
     pub arms_sandboxed: u64,
+    /// Watches that ended because their memory was given back.
+    pub disarms: u64,
+    /// Processor time that the runtime's start took, in nanoseconds.
+    pub activation_ns: u64,
     pub maps_length: u32,
     pub maps_truncated: u32,
     pub last_arm: Arm,
     pub arm_log: [Arm; ARM_LOG],
+}
+
+/// What the preloaded object does for the runtime of a tracked build. Lies in
+/// the process's own memory.
+#[repr(C)]
+pub struct Interposed {
+    /// [`VERSION`].
+    pub version: u32,
+    /// Not zero: some slot is aimed.
+    pub watching: u32,
+    /// The address that each slot watches; zero for none.
+    pub watched: [u64; WATCH_SLOTS],
+    /// `extern "C" fn(slot: u32)`: the memory that a slot watches is about to be
+    /// given back. Zero until there is a runtime.
+    pub given_back: usize,
+    /// `extern "C" fn(signal: i32)`: the program is about to look at or to set
+    /// its handler; it has done so.
+    pub step_aside: usize,
+    pub step_in_front: usize,
 }
 
 /// Values of [`Control::off_reason`].
@@ -291,6 +341,20 @@ pub struct Crash {
     pub maps_truncated: u32,
     /// Not zero: the capture made no system calls.
     pub sandboxed: u32,
+    /// Not zero: the program's own handler ran after the capture.
+    pub taken_over: u32,
+    pub crash_padding: u32,
+    /// What an aborting program said; each length is zero if it said nothing.
+    pub message_length: u32,
+    pub exception_type_length: u32,
+    pub exception_text_length: u32,
+    pub padding: u32,
+    /// The C library's message: a failed assertion, a broken heap.
+    pub message: [u8; WORDS_BYTES],
+    /// The type of the C++ exception in flight, as the ABI spells it.
+    pub exception_type: [u8; TYPE_NAME_BYTES],
+    /// The text it was made with.
+    pub exception_text: [u8; WORDS_BYTES],
     pub stack: [u8; STACK_BYTES],
     pub maps: [u8; MAPS_BYTES],
 }
@@ -306,5 +370,9 @@ pub struct Region {
     pub threads: [ThreadSlot; THREAD_SLOTS],
 }
 
-/// The exact size of the memfd.
+/// The exact size of the memfd of a tracked build.
 pub const REGION_SIZE: usize = size_of::<Region>();
+/// The exact size of the memfd of a program that only has its crash captured: the
+/// region up to the threads' slots, which are most of it, and whose pages would
+/// cost every start milliseconds.
+pub const CAPTURE_SIZE: usize = core::mem::offset_of!(Region, threads);

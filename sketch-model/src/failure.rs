@@ -66,6 +66,27 @@ pub struct ThreadStack {
     pub waits_for: Option<String>,
 }
 
+/// What a program that aborted had said about why.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LastWords {
+    /// The C library's message: a failed assertion, a broken heap.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// The C++ exception that was in flight.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub exception: Option<ThrownException>,
+}
+
+/// A C++ exception.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThrownException {
+    /// Its type, as the C++ ABI spells it: "St13runtime_error".
+    pub type_name: String,
+    /// The text it was made with, where its class is known to keep one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+}
+
 /// A failure of one run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FailureReport {
@@ -74,6 +95,9 @@ pub struct FailureReport {
     pub kind: FailureKind,
     /// The address whose access faulted, where the signal carries one.
     pub fault_address: Option<RuntimeAddress>,
+    /// What the program said when it aborted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub said: Option<LastWords>,
     /// The thread that failed comes first.
     pub threads: Vec<ThreadStack>,
     pub mappings: Vec<Mapping>,

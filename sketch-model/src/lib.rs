@@ -9,6 +9,7 @@
 //! Deliberately absent: behaviour. Whatever needs LLVM, a file or the network
 //! lives in the room that needs it.
 
+mod assignments;
 mod campaign;
 mod failure;
 mod ids;
@@ -25,6 +26,7 @@ mod source;
 mod trace;
 mod tracking;
 
+pub use assignments::*;
 pub use campaign::*;
 pub use failure::*;
 pub use ids::*;

@@ -100,6 +100,18 @@ pub struct TrackingPlan {
     pub watched: Vec<LocationName>,
     /// Locations that this plan does not watch and another variant, or none, does.
     pub unwatched: Vec<LocationName>,
+    /// Locations that have given up their slot: hooks record every access that a
+    /// watchpoint ever found. Only an audit plan still watches them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub promoted: Vec<LocationName>,
+    /// Meant for few runs: it watches promoted locations, to see whether
+    /// anything touches them that has no hook.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub audit: bool,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 /// Plans of earlier releases did not say.
@@ -120,6 +132,17 @@ impl TrackingPlan {
         self.statements.iter().any(|s| s.id == id)
     }
 
+    /// Whether the processor's trace tells the ways of branches, so that they
+    /// need no hook.
+    pub fn traces_branches(&self) -> bool {
+        self.tier == Tier::IntelPt
+    }
+
+    /// Whether a site is to be hooked.
+    pub fn is_hooked(&self, site: &Site) -> bool {
+        !(self.traces_branches() && site.kind == PointKind::Branch)
+    }
+
     /// Every statement that has a hook or is tracked without one.
     pub fn all_statements(&self) -> impl Iterator<Item = &Statement> {
         self.statements.iter().chain(&self.beside)
@@ -132,10 +155,32 @@ pub struct Placement {
     /// For each site by number: in how many places of the code its hook stands.
     /// None means that the optimiser left nothing to hook.
     pub places: Vec<u32>,
+    /// Branches of which some outcomes pass no hook: what their hooks saw is
+    /// right, what they did not see may have happened. In order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub partial: Vec<SiteId>,
 }
 
 impl Placement {
     pub fn is_placed(&self, site: SiteId) -> bool {
         self.places.get(site.0 as usize).is_some_and(|n| *n > 0)
+    }
+
+    /// Whether a hook of this site that did not record something proves that it
+    /// did not happen.
+    pub fn tells_all(&self, site: SiteId) -> bool {
+        self.is_placed(site) && self.partial.binary_search(&site).is_err()
+    }
+
+    /// Adds where hooks stand in another part of the program.
+    pub fn add(&mut self, other: &Placement) {
+        let sites = self.places.len().max(other.places.len());
+        self.places.resize(sites, 0);
+        for (total, more) in self.places.iter_mut().zip(&other.places) {
+            *total += more;
+        }
+        self.partial.extend(&other.partial);
+        self.partial.sort_unstable();
+        self.partial.dedup();
     }
 }

@@ -64,6 +64,11 @@ impl TrackingPlan {
         }
         let elsewhere = self.unwatched.iter();
         lines.extend(elsewhere.map(|location| format!("watch - {location}")));
+        let promoted = self.promoted.iter();
+        lines.extend(promoted.map(|location| format!("promoted {location}")));
+        if self.audit {
+            lines.push("audit".to_owned());
+        }
         for site in &self.sites {
             let arms = site.arm_slot.map(|slot| format!(" arms {slot}"));
             let location = site.location.as_ref().map(|name| format!(" {name}"));
@@ -221,6 +226,8 @@ mod tests {
             }],
             watched: watched.iter().map(name).collect(),
             unwatched: Vec::new(),
+            promoted: Vec::new(),
+            audit: false,
         }
     }
 

@@ -139,6 +139,10 @@ pub struct PtRecord {
     pub buffers: Vec<PtBuffer>,
     /// In the order of time.
     pub sideband: Vec<SidebandEvent>,
+    /// What it says, if the sender had the code at hand and decoded it; whoever
+    /// reads the record need not do it again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub decoded: Option<TracedRun>,
 }
 
 /// A statement that a thread executed.
@@ -150,6 +154,22 @@ pub struct ExecutedStatement {
     /// The counter by the timing packets before its first and last execution.
     pub first: Option<Tsc>,
     pub last: Option<Tsc>,
+    /// The counter by a timing packet after its last execution.
+    #[serde(default)]
+    pub until: Option<Tsc>,
+    /// Its last execution's place among all statements that the thread entered.
+    #[serde(default)]
+    pub entry: u64,
+}
+
+/// A way that a thread went at a branch of the source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BranchWay {
+    pub statement: StatementId,
+    pub column: u32,
+    /// 0 if the condition held, 1 if not.
+    pub successor: u32,
+    pub times: u64,
 }
 
 /// What one thread executed of a build, by its trace.
@@ -161,6 +181,9 @@ pub struct ThreadStatements {
     pub executed: Vec<ExecutedStatement>,
     /// The last statements it entered, oldest first.
     pub ending: Vec<StatementId>,
+    /// The ways it went, of branches that stand in the machine code as jumps.
+    #[serde(default)]
+    pub ways: Vec<BranchWay>,
     /// The last instruction that the trace confirms, anywhere.
     pub last_instruction: Option<RuntimeAddress>,
     /// The last one of the build's own code: what was next when a fault or a
@@ -173,6 +196,17 @@ pub struct ThreadStatements {
     /// Nothing is missing: a statement that is not listed was not executed.
     pub complete: bool,
     /// What is missing, in words, with how often.
+    pub gaps: Vec<String>,
+}
+
+/// What a run's Intel PT says in terms of statements: what a diagnosis reads.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TracedRun {
+    /// Those of the program's own process.
+    pub threads: Vec<ThreadStatements>,
+    /// Every thread is there, without gaps: what is not told did not happen.
+    pub complete: bool,
+    /// What is missing, in words.
     pub gaps: Vec<String>,
 }
 

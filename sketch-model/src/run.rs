@@ -2,7 +2,7 @@
 
 use crate::{
     AgentId, BuildId, CampaignId, EdgeCount, FailureReport, Mapping, PtRecord, RunId,
-    RuntimeAddress, Schema, SiteId, ThreadIndex, TrackingRecord,
+    RuntimeAddress, Schema, SiteId, Thinned, ThreadIndex, TrackingRecord,
 };
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -149,6 +149,10 @@ pub struct ThreadRecord {
     /// Passages of which `edges` had no room to keep an account.
     #[serde(default)]
     pub uncounted: u64,
+    /// Accesses and synchronisation calls that it made too often for all of them to be
+    /// among the events.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub thinned: Vec<Thinned>,
 }
 
 impl ThreadRecord {
@@ -185,6 +189,9 @@ pub struct WatchRecord {
     /// How often a slot should have been aimed and was not.
     #[serde(default)]
     pub skipped_aims: u64,
+    /// How often a watch ended because its memory was given back.
+    #[serde(default)]
+    pub disarmed: u64,
     /// Why there are no watchpoints, if there are none.
     pub refused: Option<String>,
 }

@@ -1,8 +1,8 @@
 //! The failure sketch: what an engineer reads. Everything needed to draw it is in it.
 
 use crate::{
-    BuildId, CampaignId, Predictor, PredictorClass, RunId, Schema, Score, SourceLocation,
-    Statement, ThreadIndex, Tier,
+    BuildId, CampaignId, LocationName, Predictor, PredictorClass, RunId, Schema, Score,
+    SourceLocation, Statement, ThreadIndex, Tier,
 };
 use serde::{Deserialize, Serialize};
 
@@ -114,6 +114,12 @@ pub struct Provenance {
     /// Tracked runs in which the governor paused recording.
     #[serde(default)]
     pub paused_runs: u64,
+    /// Locations that a watchpoint follows in the tracked runs.
+    #[serde(default)]
+    pub watched: Vec<LocationName>,
+    /// Locations that watchpoints have handed over to hooks.
+    #[serde(default)]
+    pub promoted: Vec<LocationName>,
 }
 
 /// The failure sketch.
@@ -130,6 +136,9 @@ pub struct FailureSketch {
     pub title: String,
     /// The one-sentence answer, or what is still missing for one.
     pub summary: String,
+    /// What the program said when it aborted, in one line.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub said: Option<String>,
     /// Whether the diagnosis has come to its end.
     pub settled: bool,
     /// The failing stack, innermost first, as "function (file:line)".

@@ -66,6 +66,16 @@ pub enum SyncOp {
     BarrierWait,
 }
 
+impl SyncOp {
+    /// Whether it takes something that others then have to wait for.
+    pub fn takes(self) -> bool {
+        matches!(
+            self,
+            SyncOp::MutexLock | SyncOp::ReadLock | SyncOp::WriteLock | SyncOp::SemaphoreWait
+        )
+    }
+}
+
 /// Something in a statement that a hook can record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

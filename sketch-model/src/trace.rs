@@ -22,6 +22,8 @@ pub struct Interval {
 pub enum Source {
     Probe(SiteId),
     Watchpoint,
+    /// The processor's own trace.
+    Trace,
     /// The record of this site tells of it (see [`crate::Witness::JustBefore`]).
     Implied(SiteId),
 }

@@ -4,7 +4,7 @@
 //! A governor bounds what tracking may cost, so a run is rarely recorded from
 //! end to end. Overhead without coverage says nothing: both travel.
 
-use crate::{SiteId, Tsc};
+use crate::{ProbeEvent, SiteId, Tsc};
 use serde::{Deserialize, Serialize};
 
 /// What used the budget up.
@@ -75,6 +75,25 @@ pub struct EdgeCount {
     /// Exact while every passage was also recorded as an event, later a lower
     /// bound.
     pub last: Tsc,
+}
+
+/// An access that one thread made so often that of its later events only the
+/// latest was kept. The first ones are among the thread's events.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Thinned {
+    pub count: u64,
+    /// `None` if the process ended while it was being written.
+    pub latest: Option<ProbeEvent>,
+    /// What its values looked like, all of them.
+    pub shapes: SeenShapes,
+}
+
+/// What the values of an access looked like.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SeenShapes {
+    pub zero: bool,
+    pub non_zero: bool,
+    pub negative: bool,
 }
 
 #[cfg(test)]

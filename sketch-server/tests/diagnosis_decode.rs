@@ -81,6 +81,7 @@ fn record(threads: Vec<ThreadRecord>, hits: Vec<WatchHit>) -> RunRecord {
             hits,
             armed: 1,
             skipped_aims: 0,
+            disarmed: 0,
             refused: None,
         },
         tracking: Default::default(),
@@ -110,6 +111,7 @@ fn thread(index: u32, head: Vec<ProbeEvent>) -> ThreadRecord {
         tail: Vec::new(),
         edges: Vec::new(),
         uncounted: 0,
+        thinned: Vec::new(),
     }
 }
 
@@ -498,6 +500,7 @@ fn the_failing_thread_is_known_even_if_it_recorded_nothing() {
         schema: Schema::default(),
         kind: FailureKind::ExitCode(3),
         fault_address: None,
+        said: None,
         threads: vec![ThreadStack {
             tid: 4711,
             frames: vec![],

@@ -330,6 +330,16 @@ fn branches_hold_by_the_successor_taken() {
 }
 
 #[test]
+fn a_branch_that_some_outcomes_pass_unseen_answers_nothing() {
+    let mut placement = everything_placed();
+    placement.partial = vec![SiteId(3 + 2)]; // the branch of statement 1
+    let observed = observe(&run("r", false, "A:b1@5=1"), &plan(ALL), &placement);
+    // Runs in which it was seen would be all that is ever counted.
+    assert_eq!(observed.answer(&branch(1, 1)), Answer::Unobserved);
+    assert_eq!(observed.answer(&branch(1, 0)), Answer::Unobserved);
+}
+
+#[test]
 fn a_location_with_too_many_accesses_is_left_out_and_said_to_be() {
     let mut script = String::from("B:R2@1 ");
     for time in 0..5000 {

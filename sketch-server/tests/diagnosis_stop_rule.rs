@@ -5,14 +5,18 @@ mod diagnosis_support;
 use diagnosis_support::*;
 use sketch_model::{OrderPattern, Predictor, RankedPredictor, Score, Support, ValueShape};
 use sketch_server::diagnosis::statistics::fisher;
-use sketch_server::diagnosis::{IterationResult, Wanted, settled, wanted};
+use sketch_server::diagnosis::{IterationResult, Power, power, promising, settled};
 
 fn ranked(predictor: Predictor, f_measure: f64, corrected_p: f64) -> RankedPredictor {
     RankedPredictor {
         class: predictor.class(),
         predictor,
         score: Score {
-            support: Support::default(),
+            support: Support {
+                failing_true: 2,
+                successful_false: 20,
+                ..Support::default()
+            },
             precision: f_measure,
             recall: f_measure,
             f_measure,
@@ -102,23 +106,37 @@ fn the_best_of_all_classes_decides_and_an_order_wins_a_tie() {
 }
 
 #[test]
-fn enough_successful_runs_are_asked_for_and_not_many_more() {
-    assert_eq!(
-        wanted(0, 0),
-        Wanted {
-            failing: 3,
-            successful: 20
-        }
-    );
-    assert_eq!(wanted(10, 1).successful, 20);
-    for (tested, looks) in [(100, 1), (100, 5), (5_000, 3), (1_000_000, 10)] {
-        let Wanted {
-            failing,
-            successful,
-        } = wanted(tested, looks);
+fn what_only_lacks_runs_is_promising() {
+    let doubtful = || result(vec![ranked(cause(), 1.0, 0.2)]);
+    assert!(promising(&[doubtful(), doubtful()], false));
+    assert!(!settled(&[doubtful(), doubtful()], false));
+    let other = result(vec![ranked(consequence(), 1.0, 0.2)]);
+    assert!(!promising(&[other, doubtful()], false));
+    assert!(!promising(&[doubtful()], false));
+}
+
+#[test]
+fn a_predictor_that_nothing_could_contradict_is_not_good() {
+    let mut vacuous = ranked(cause(), 1.0, 0.0001);
+    vacuous.score.support.successful_false = 0;
+    let history = [result(vec![vacuous.clone()]), result(vec![vacuous])];
+    assert!(!settled(&history, true));
+}
+
+/// One failing run is a hint; proof asks for two, and for as many successful
+/// ones as make a perfect predictor significant.
+#[test]
+fn runs_say_as_much_as_they_can_prove() {
+    assert_eq!(power(0, 1_000_000, 1, 1), Power::Nothing);
+    assert_eq!(power(5, 19, 1, 1), Power::Nothing);
+    assert_eq!(power(1, 20, 1, 1), Power::Hint);
+    assert_eq!(power(1, 1_000_000, 1, 1), Power::Hint);
+    for (failing, tested, looks) in [(2, 100, 1), (2, 400, 3), (3, 100, 5), (3, 5_000, 3)] {
         let corrected = |s| fisher(failing, 0, 0, s) * (tested * looks) as f64;
-        assert!(corrected(successful) < 0.01, "{tested} × {looks}");
-        assert!(corrected(successful - 1) >= 0.01, "{tested} × {looks}");
+        let fewest = (20..).find(|s| corrected(*s) < 0.01).expect("some number");
+        assert_eq!(power(failing, fewest, tested, looks), Power::Proof);
+        if fewest > 20 {
+            assert_eq!(power(failing, fewest - 1, tested, looks), Power::Hint);
+        }
     }
-    assert_eq!(wanted(u64::MAX, u64::MAX).successful, 1_000_000);
 }

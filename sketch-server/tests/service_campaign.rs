@@ -26,6 +26,7 @@ fn campaign(slice: u32) -> Campaign {
         },
         callers: Vec::new(),
         others: Vec::new(),
+        said: None,
     };
     let mut campaign = Campaign::begin(
         CampaignId(1),
@@ -46,6 +47,8 @@ fn verdict(enough: bool, settled: bool, discovered: &[u32]) -> Verdict {
         result: IterationResult::default(),
         best: None,
         discovered: discovered.iter().map(|n| StatementId(*n)).collect(),
+        explaining: Vec::new(),
+        promotions: Vec::new(),
     }
 }
 
@@ -72,7 +75,7 @@ fn watching_is_given_up_where_it_makes_every_run_fail() {
     assert_eq!(failing_run(&mut campaign, waiting()), Step::Rebuild);
     assert!(campaign.quiet);
     // The same statements, and what the watchpoints found meanwhile.
-    assert_eq!((campaign.sigma, campaign.iteration), (2, 2));
+    assert_eq!((campaign.sigma, campaign.iteration), (11, 2));
     assert_eq!(campaign.discovered, [StatementId(7)]);
     // Once; a program that always fails keeps its plan.
     for _ in 0..2 * OVERWHELMED {
@@ -82,12 +85,12 @@ fn watching_is_given_up_where_it_makes_every_run_fail() {
 
 #[test]
 fn sigma_doubles_up_to_the_slice_and_no_further() {
-    let mut campaign = campaign(11);
+    let mut campaign = campaign(100);
     let mut sigmas = vec![campaign.sigma];
     while failing_run(&mut campaign, verdict(true, false, &[])) == Step::Rebuild {
         sigmas.push(campaign.sigma);
     }
-    assert_eq!(sigmas, [2, 4, 8, 11]);
+    assert_eq!(sigmas, [16, 32, 64, 100]);
     assert_eq!(campaign.iteration, 4);
     assert_eq!(campaign.state, CampaignState::Tracking);
     // At the slice's end it keeps looking, once per new failing run.
@@ -131,10 +134,24 @@ fn without_enough_runs_nothing_moves() {
     let mut campaign = campaign(8);
     let step = failing_run(&mut campaign, verdict(false, true, &[7]));
     assert_eq!(step, Step::Keep);
-    assert_eq!((campaign.looks, campaign.sigma), (0, 2));
+    assert_eq!((campaign.looks, campaign.sigma), (0, 8));
     // The look is still due when successful runs make it enough.
     campaign.count(RunRole::Successful);
     assert!(campaign.look_is_due());
+}
+
+#[test]
+fn the_next_plan_tracks_what_was_discovered_and_what_explains() {
+    let mut campaign = campaign(64);
+    let explaining = Verdict {
+        explaining: vec![StatementId(7), StatementId(40)],
+        ..verdict(true, false, &[7])
+    };
+    assert_eq!(failing_run(&mut campaign, explaining), Step::Rebuild);
+    assert_eq!(campaign.beyond_sigma(), [StatementId(7), StatementId(40)]);
+    // What explains changes with what is understood; discoveries stay.
+    failing_run(&mut campaign, verdict(true, false, &[]));
+    assert_eq!(campaign.beyond_sigma(), [StatementId(7)]);
 }
 
 #[test]
@@ -150,7 +167,7 @@ fn a_settled_campaign_is_over() {
 
 #[test]
 fn counts_start_anew_with_each_tracked_build() {
-    let mut campaign = campaign(8);
+    let mut campaign = campaign(64);
     campaign.count(RunRole::Successful);
     failing_run(&mut campaign, verdict(true, false, &[]));
     assert_eq!(campaign.tracked_failing, 0);

@@ -202,6 +202,7 @@ fn a_campaign_that_was_being_prepared_is_prepared_after_a_restart() {
             failing: double::statement(120).unwrap(),
             callers: Vec::new(),
             others: Vec::new(),
+            said: None,
         };
         let campaign = Campaign::begin(
             CampaignId(1),

@@ -8,8 +8,8 @@ use service_support::Server;
 use service_support::double::{self, Double};
 use service_support::records::{crash, tracked, untracked};
 use sketch_model::{
-    AgentId, Assignment, AssignmentRequest, CampaignId, CampaignState, Outcome, RunRecord, Tier,
-    VariantRef,
+    AgentId, Assignment, AssignmentRequest, CampaignId, CampaignState, LocationName, Outcome,
+    RunRecord, RuntimeAddress, Tier, VariantRef, WatchHit, WatchRecord,
 };
 use std::collections::BTreeSet;
 
@@ -143,4 +143,96 @@ fn a_restart_counts_each_plan_as_before() {
         .collect();
     assert_eq!(plans, [0, 0, 0]);
     again.stop();
+}
+
+/// What a watchpoint on `mut` saw: each access that a hook recorded, and `more`
+/// that none did.
+fn hits(record: &RunRecord, more: usize) -> WatchRecord {
+    let hit = |tid, at: u64| WatchHit {
+        slot: 0,
+        tid,
+        handled_ns: at,
+        after_pc: RuntimeAddress(0x5000),
+        address: RuntimeAddress(0x7f00_0000_1000),
+        registers: [0; 16],
+        stack: Vec::new(),
+    };
+    let recorded = record.threads.iter().flat_map(|thread| {
+        let events = thread.head.iter();
+        events.map(|event| hit(thread.tid, event.before.0 + 5))
+    });
+    let mut hits: Vec<WatchHit> = recorded.collect();
+    hits.extend((0..more).map(|_| hit(102, 9_000)));
+    WatchRecord {
+        counted: hits.len() as u64,
+        hits,
+        armed: 1,
+        ..WatchRecord::default()
+    }
+}
+
+/// A server whose first iteration is over; each of its runs had `more` hits that
+/// no hook recorded.
+fn after_first_iteration(data: &std::path::Path, more: usize) -> Server {
+    let double = Double {
+        watching: 1,
+        watches_mut: true,
+        ..Double::default()
+    };
+    let server = Server::start(data, double);
+    let run = untracked("first", crash(&FAILING));
+    server.upload(&RunRecord {
+        tier: Tier::Watchpoints,
+        ..run
+    });
+    for number in 0..64 {
+        let outcome = match number % 16 {
+            0 => crash(&FAILING),
+            _ => Outcome::Success,
+        };
+        let run = tracked(&format!("run-{number}"), variant(1, 0), outcome);
+        let watch = hits(&run, more);
+        server.upload(&RunRecord { watch, ..run });
+    }
+    assert_eq!(server.campaign(1).iteration, 2, "{:?}", server.campaign(1));
+    server
+}
+
+#[test]
+fn a_location_that_hooks_tell_all_of_hands_over_and_is_audited() {
+    let data = tempfile::tempdir().unwrap();
+    let server = after_first_iteration(data.path(), 0);
+    // Plan 0 watches nothing now, plan 1 audits.
+    let given: Vec<Option<u32>> = (0..64)
+        .map(|_| assigned(&server, Tier::Watchpoints).map(|variant| variant.plan))
+        .collect();
+    let count = |plan| given.iter().filter(|given| **given == Some(plan)).count();
+    assert_eq!((count(0), count(1)), (53, 3), "{given:?}");
+    for number in 0..8 {
+        let failing = tracked(&format!("two-{number}"), variant(2, 0), crash(&FAILING));
+        server.upload(&failing);
+    }
+    let provenance = server.sketch(1).provenance;
+    let location = LocationName::Global("mut".into());
+    assert_eq!(provenance.promoted, [location]);
+    assert_eq!(provenance.watched, []);
+    server.stop();
+}
+
+#[test]
+fn a_location_that_something_without_a_hook_touches_stays_watched() {
+    let data = tempfile::tempdir().unwrap();
+    let server = after_first_iteration(data.path(), 1);
+    let plans: BTreeSet<u32> = (0..40)
+        .filter_map(|_| assigned(&server, Tier::Watchpoints))
+        .map(|variant| variant.plan)
+        .collect();
+    assert_eq!(plans, BTreeSet::from([0]));
+    let failing = tracked("two", variant(2, 0), crash(&FAILING));
+    server.upload(&failing);
+    let provenance = server.sketch(1).provenance;
+    let location = LocationName::Global("mut".into());
+    assert_eq!(provenance.watched, [location]);
+    assert_eq!(provenance.promoted, []);
+    server.stop();
 }

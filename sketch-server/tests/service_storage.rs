@@ -165,8 +165,13 @@ async fn campaigns_builds_slices_and_all_sketch_versions_read_back(place: Place)
             sites: Vec::new(),
             watched: Vec::new(),
             unwatched: Vec::new(),
+            promoted: Vec::new(),
+            audit: false,
         },
-        placement: Placement { places: vec![1, 0] },
+        placement: Placement {
+            places: vec![1, 0],
+            ..Placement::default()
+        },
         patch_version: 1,
         patch: BlobId("p".into()),
         full: BlobId("f".into()),

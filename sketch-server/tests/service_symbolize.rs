@@ -155,6 +155,7 @@ fn report(
             name: "SIGSEGV".into(),
         },
         fault_address: Some(RuntimeAddress(0)),
+        said: None,
         threads: vec![ThreadStack {
             tid: 1,
             frames: vec![

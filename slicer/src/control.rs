@@ -140,6 +140,11 @@ impl Loops {
         result
     }
 
+    /// Whether any loop holds the block.
+    pub fn hold(&self, block: BlockId) -> bool {
+        !self.around[block as usize].is_empty()
+    }
+
     /// Whether every loop around `inner` is also around `other`, in the flow of
     /// control or in the text (where `other` leaves the loop).
     pub fn are_shared(&self, function: &Function, inner: BlockId, other: BlockId) -> bool {

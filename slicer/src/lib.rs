@@ -10,7 +10,8 @@
 //! for what libraries carry, `control`, `reaching`), a shortest-path walk over
 //! them (`graph`, `walk`), the slice in statements (`slice`), and the plan: its
 //! points (`plan`, `branch_points`, `order_points`), what needs no hook
-//! (`implied`, by `dominance`), what is watched where (`plan_variants`). Where a
+//! (`implied`, by `dominance`; `bulk`), what is watched where (`plan_variants`),
+//! and what a trace can tell of branches (`branch_sides`). Where a
 //! slice begins is decided by `criteria`; how pointers are told apart by `alias`,
 //! with `origins` and `points_to` over one solver (`andersen`). `stored` writes it
 //! all down and reads it back.
@@ -24,6 +25,8 @@ extern crate self as slicer;
 mod alias;
 mod andersen;
 mod branch_points;
+mod branch_sides;
+mod bulk;
 mod bytes;
 mod calls;
 mod carried;
@@ -57,6 +60,7 @@ mod pointers;
 mod points;
 mod points_to;
 mod program;
+mod promotion;
 #[cfg(test)]
 mod properties;
 mod reaching;
@@ -67,11 +71,13 @@ mod stored;
 mod walk;
 
 pub use alias::{Alias, UnknownAlias};
+pub use branch_sides::{BranchSides, CodePlace};
 pub use criteria::{Criterion, FailureShape, condition_frame, criteria};
 pub use error::SlicerError;
 pub use load::{Loader, ModuleInput};
 pub use plan::plan;
 pub use plan_variants::plan_variants;
 pub use program::{Program, StatementInfo};
+pub use promotion::promote;
 pub use slice::{backward_slice, entry_for, slice_from};
 pub use stored::GraphError;

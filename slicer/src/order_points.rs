@@ -50,11 +50,9 @@ pub(crate) fn order_points(
             let Some(statement) = statement.filter(|s| on_the_way && !known.contains(s)) else {
                 continue;
             };
-            let point = TrackPoint {
-                kind,
-                column: body.instructions[call.instruction as usize].column,
-                location: None,
-                size: 0,
+            let points = program.points_of(call);
+            let Some(point) = points.into_iter().find(|point| point.kind == kind) else {
+                continue;
             };
             if !found.contains(&(statement, point.clone())) {
                 found.push((statement, point));

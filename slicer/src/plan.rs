@@ -63,6 +63,8 @@ pub fn plan(slice: &Slice, sigma: u32, discovered: &[SliceEntry]) -> TrackingPla
         implied: Vec::new(),
         watched: watched.iter().map(|name| (*name).clone()).collect(),
         unwatched: unwatched.iter().map(|name| (*name).clone()).collect(),
+        promoted: Vec::new(),
+        audit: false,
     }
 }
 

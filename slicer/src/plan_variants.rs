@@ -9,6 +9,7 @@
 //! Same program, same slice, same σ, same discoveries: same plans.
 
 use crate::branch_points::branch_points;
+use crate::bulk::without_bulk;
 use crate::dominance::Dominances;
 use crate::implied::prune;
 use crate::order_points::order_points;
@@ -28,7 +29,8 @@ pub fn plan_variants(
     discovered: &[SliceEntry],
     source: &dyn Fn(&SourceLocation) -> Option<String>,
 ) -> Vec<TrackingPlan> {
-    let mut whole = plan(slice, sigma, discovered);
+    let (slice, discovered) = without_bulk(program, slice, sigma, discovered);
+    let mut whole = plan(&slice, sigma, &discovered);
     let tracked: Vec<StatementId> = whole.statements.iter().map(|s| s.id).collect();
     let mut dominances = Dominances::new(program);
     let branches = branch_points(program, &tracked);
@@ -91,7 +93,7 @@ fn split(whole: &TrackingPlan) -> Vec<TrackingPlan> {
     plans
 }
 
-fn watching(
+pub(crate) fn watching(
     whole: &TrackingPlan,
     wanted: &[LocationName],
     watched: &[LocationName],

@@ -58,12 +58,30 @@ impl Program {
                 access(&[PointKind::Load, PointKind::Store], 0, field, size)
             }
             Op::Branch => plain(PointKind::Branch),
-            Op::Call(Callee::Direct(id)) => {
-                let sync = sync_op(&self.functions[id as usize].name);
-                plain(sync.map_or(PointKind::Call, PointKind::Sync))
-            }
+            Op::Call(Callee::Direct(id)) => match sync_op(&self.functions[id as usize].name) {
+                Some(op) => vec![TrackPoint {
+                    kind: PointKind::Sync(op),
+                    column,
+                    location: self.object_of(at),
+                    size: 0,
+                }],
+                None => plain(PointKind::Call),
+            },
             Op::Call(Callee::Indirect) => plain(PointKind::Call),
             _ => Vec::new(),
+        }
+    }
+
+    /// The name of what a synchronisation call is about, its first argument.
+    fn object_of(&self, at: InstructionRef) -> Option<LocationName> {
+        let function = self.function(at);
+        let resolver = self.stores.resolver(&self.functions, at.function);
+        let place = resolver.place(function.operand(at.instruction, 0), None);
+        match place.root {
+            Root::Slot(_) => None,
+            _ => self
+                .location_name(place)
+                .filter(|name| *name != LocationName::Unnamed),
         }
     }
 

@@ -8,7 +8,7 @@ use sketch_model::{
     LocationName, PointKind, Purpose, Schema, Site, SiteId, Slice, SliceEntry, SourceLocation,
     Statement, StatementId, SyncOp, Tier, TrackPoint, TrackingPlan, WATCH_SLOTS, Witness,
 };
-use slicer::{Program, backward_slice, plan_variants};
+use slicer::{Program, backward_slice, plan_variants, promote};
 use std::collections::BTreeSet;
 
 const NAMES: [&str; 7] = [
@@ -202,6 +202,47 @@ fn six_locations_are_split_over_two_plans_and_one_watches_nothing() {
     let difference = plans[0].diff(&plans[1]);
     assert!(difference.added.is_empty() && difference.removed.is_empty());
     assert_eq!(difference.moved.len(), 6);
+}
+
+#[test]
+fn promoted_locations_leave_their_slots_to_others_and_are_audited() {
+    let program = load_text(
+        "int a, b, c, d, e, f;\nint main(void) {\n  return 1 / (a + b + c + d + e + f);\n}\n",
+    );
+    let id = program.statement_at(Some("main"), "program.c", 3);
+    let slice = backward_slice(&program, id.expect("a statement"), &[], &no_source);
+    let plans = plans(&program, &slice, 1);
+    let named = |name: &str| LocationName::Global(name.to_owned());
+    let names = |list: &[LocationName]| list.iter().map(ToString::to_string).collect::<String>();
+    assert_eq!(promote(plans.clone(), &[]), plans);
+    assert_eq!(promote(plans.clone(), &[named("z")]), plans);
+
+    let promoted = promote(plans.clone(), &[named("e"), named("a")]);
+    let watched: Vec<_> = promoted.iter().map(|p| names(&p.watched)).collect();
+    assert_eq!(watched, ["bcdf", "", "ae"]);
+    let audits: Vec<bool> = promoted.iter().map(|p| p.audit).collect();
+    assert_eq!(audits, [false, false, true]);
+    for (number, plan) in promoted.iter().enumerate() {
+        assert_eq!(plan.variant as usize, number);
+        assert_eq!(names(&plan.promoted), "ae");
+        assert!(!names(&plan.unwatched).contains(['a', 'e']));
+        // Hooks are the same; only what they aim differs.
+        for (site, before) in plan.sites.iter().zip(&plans[0].sites) {
+            let unarmed = |site: &Site| Site {
+                arm_slot: None,
+                ..site.clone()
+            };
+            assert_eq!(unarmed(site), unarmed(before));
+            let slot = site.arm_slot.map(|slot| &plan.watched[usize::from(slot)]);
+            assert!(slot.is_none() || slot == site.location.as_ref());
+        }
+    }
+    let all: Vec<LocationName> = "abcdef".chars().map(|c| named(&c.to_string())).collect();
+    let watched: Vec<_> = promote(plans, &all)
+        .iter()
+        .map(|p| names(&p.watched))
+        .collect();
+    assert_eq!(watched, ["", "abcd"]);
 }
 
 /// Points of made-up statements: some on shared memory, some on none.

@@ -18,6 +18,9 @@ pub fn markdown(sketch: &FailureSketch) -> String {
     if let Some(what) = headline::what_failed(sketch) {
         out.push_str(&format!("{}\n\n", inline(&what)));
     }
+    if let Some(said) = &sketch.said {
+        out.push_str(&format!("It said: {}\n\n", inline(said)));
+    }
     out.push_str(&format!("**{}**\n\n", inline(&sketch.summary)));
     out.push_str(&format!(
         "{} · campaign {} · sketch {} · {}\n\n",

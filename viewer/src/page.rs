@@ -139,6 +139,9 @@ fn head(sketch: &FailureSketch, title: &str, campaign: Option<&CampaignSummary>)
                         h2.what { "What failed" }
                         p.what { (sentence(&what)) }
                     }
+                    @if let Some(said) = &sketch.said {
+                        p.what { "It said: " code { (escape::visible(said, SENTENCE_LIMIT)) } }
+                    }
                     h2 { @if class == "settled" { "Why it fails" } @else { "Best answer so far" } }
                     p.summary { (sentence(&sketch.summary)) }
                 }

@@ -67,6 +67,22 @@ pub fn provenance(sketch: &FailureSketch) -> Vec<(&'static str, String)> {
         ),
         ("Build", sketch.build.to_string()),
     ];
+    let names = |list: &[sketch_model::LocationName]| {
+        let names: Vec<String> = list.iter().map(ToString::to_string).collect();
+        names.join(", ")
+    };
+    if !p.watched.is_empty() {
+        facts.push(("Watched", names(&p.watched)));
+    }
+    if !p.promoted.is_empty() {
+        facts.push((
+            "Handed over",
+            format!(
+                "{}: hooks record every access that a watchpoint found; few runs still watch",
+                names(&p.promoted)
+            ),
+        ));
+    }
     if let Some(coverage) = p.coverage.filter(|_| p.paused_runs > 0) {
         facts.push((
             "Coverage",

@@ -75,6 +75,11 @@ fn head(sketch: &FailureSketch, width: usize) -> Vec<Line> {
         lines.extend(hanging("  ", &what, Tone::Plain, width));
         lines.push(Line::new());
     }
+    if let Some(said) = &sketch.said {
+        let said = format!("It said: {}", escape::visible(said, SENTENCE_LIMIT));
+        lines.extend(hanging("  ", &said, Tone::Plain, width));
+        lines.push(Line::new());
+    }
     lines.extend(hanging(
         "  ",
         &escape::visible(&sketch.summary, SENTENCE_LIMIT),

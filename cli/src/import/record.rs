@@ -65,7 +65,10 @@ pub fn run_record(
         },
         clock: ClockTie::default(),
         mappings,
-        pt: Some(record),
+        pt: Some(PtRecord {
+            decoded: Some(answer.traced()),
+            ..record
+        }),
         gaps,
         privacy: Default::default(),
         tracking: Default::default(),
@@ -131,6 +134,7 @@ fn failure(
         schema: Schema::default(),
         kind,
         fault_address: None,
+        said: None,
         threads: vec![ThreadStack {
             tid: failing.tid,
             frames: vec![frame],

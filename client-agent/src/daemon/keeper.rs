@@ -7,6 +7,7 @@
 //! something to do.
 
 use crate::{
+    backoff::Backoff,
     delivery::settled,
     say::say,
     server::Server,
@@ -24,8 +25,6 @@ use std::{
 const QUEUE: usize = 256;
 /// The writer lets go of a segment after this long without a new record.
 const QUIET: Duration = Duration::from_millis(50);
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-const LONGEST_PAUSE: Duration = Duration::from_secs(300);
 const FOR_ONE_RECORD: Duration = Duration::from_secs(30);
 
 /// A record on its way to the disk, and whom to tell.
@@ -133,7 +132,7 @@ fn append(spool: &mut Spool<Folder>, batch: Vec<Arrived>) {
 }
 
 fn send(mut spool: Spool<Folder>, folder: &Path, server: &Server, woken: &Receiver<()>) {
-    let mut pause = FIRST_PAUSE;
+    let mut backoff = Backoff::new();
     let mut silent = false;
     while woken.recv().is_ok() {
         loop {
@@ -151,7 +150,7 @@ fn send(mut spool: Spool<Folder>, folder: &Path, server: &Server, woken: &Receiv
                         say("the server answers again; the spool is empty");
                     }
                     silent = false;
-                    pause = FIRST_PAUSE;
+                    backoff.answered();
                     break;
                 }
                 Ok(_) if !silent => {
@@ -162,8 +161,7 @@ fn send(mut spool: Spool<Folder>, folder: &Path, server: &Server, woken: &Receiv
                 Ok(_) => {}
                 Err(error) => say(format_args!("the spool cannot be read: {error}")),
             }
-            thread::sleep(pause);
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            thread::sleep(backoff.pause());
         }
     }
 }

@@ -10,9 +10,11 @@
 
 pub mod client;
 mod keeper;
+mod plans;
 mod wire;
 
 use crate::{
+    access::Access,
     config::Config,
     error::AgentError,
     preload::{default_cache, prepare_cache},
@@ -22,9 +24,8 @@ use crate::{
     spool::Worth,
 };
 use keeper::Keeper;
-use sketch_model::{Assignment, AssignmentRequest, BuildId, Tier, VariantRef};
+use plans::Plans;
 use std::{
-    collections::HashMap,
     ffi::OsStr,
     fs,
     io::{self, BufReader},
@@ -39,15 +40,12 @@ use std::{
         atomic::{AtomicUsize, Ordering},
     },
     thread,
-    time::{Duration, Instant, SystemTime},
+    time::{Duration, SystemTime},
 };
 use wire::{Kind, LONGEST_QUESTION};
 
 /// Connections beyond this wait in the kernel's queue.
 const MOST_CONNECTIONS: usize = 64;
-/// An answer of the server serves all runs that start within this time.
-const ASSIGNMENT_LASTS: Duration = Duration::from_secs(2);
-const PATCHES_KEPT: usize = 4;
 /// A client that says nothing for this long is cut off.
 const CLIENT_PATIENCE: Duration = Duration::from_secs(10);
 
@@ -65,8 +63,10 @@ pub fn default_socket() -> PathBuf {
 
 /// Serves until the process is ended.
 pub fn serve(config_path: Option<&Path>) -> Result<(), AgentError> {
+    sys::survive_large_files();
     let config = Config::read(config_path)?;
-    let url = config.server.clone().ok_or(AgentError::NoServer)?;
+    let access = Access::configured(&config).ok_or(AgentError::NoServer)?;
+    let server = Server::new(&access)?;
     let cache = config.cache.clone().unwrap_or_else(default_cache);
     prepare_cache(&cache)?;
     let spool = config
@@ -77,7 +77,7 @@ pub fn serve(config_path: Option<&Path>) -> Result<(), AgentError> {
     let keeper = Keeper::start(
         &spool,
         config.spool.limit(),
-        Server::at(&url),
+        server.clone(),
         sys::unique_u64(),
     )
     .map_err(|reason| AgentError::File {
@@ -92,15 +92,14 @@ pub fn serve(config_path: Option<&Path>) -> Result<(), AgentError> {
         reason,
     })?;
     say(format_args!(
-        "listening on {}, reporting to {url}",
-        socket.display()
+        "listening on {}, reporting to {}",
+        socket.display(),
+        access.url
     ));
     let daemon = Arc::new(Daemon {
         configuration: Mutex::new(Configuration::new(config_path, config)),
-        server: Server::at(&url),
+        plans: Plans::new(server),
         keeper,
-        assignments: Mutex::new(HashMap::new()),
-        patches: Mutex::new(Vec::new()),
         connections: AtomicUsize::new(0),
     });
     for connection in listener.incoming() {
@@ -180,11 +179,8 @@ impl Configuration {
 
 struct Daemon {
     configuration: Mutex<Configuration>,
-    server: Server,
+    plans: Arc<Plans>,
     keeper: Keeper,
-    assignments: Mutex<HashMap<(BuildId, Tier), (Instant, Assignment)>>,
-    /// The last few patches, newest last.
-    patches: Mutex<Vec<(VariantRef, Arc<Vec<u8>>)>>,
     connections: AtomicUsize,
 }
 
@@ -216,13 +212,21 @@ impl Daemon {
         connection.set_write_timeout(Some(CLIENT_PATIENCE))?;
         let mut reader = BufReader::new(connection);
         let mut writer = connection;
-        while let Some((kind, body)) = wire::receive(&mut reader, LONGEST_QUESTION)? {
+        loop {
+            let (kind, body) = match wire::receive(&mut reader, LONGEST_QUESTION) {
+                Ok(Some(message)) => message,
+                Ok(None) => return Ok(()),
+                // Too long, or of no known kind: whoever sent it may want to know.
+                Err(error) => {
+                    wire::send(&mut writer, Kind::Refused, error.to_string().as_bytes())?;
+                    return Err(error);
+                }
+            };
             match self.answer(kind, body) {
                 Ok(answer) => wire::send(&mut writer, kind, &answer)?,
                 Err(why) => wire::send(&mut writer, Kind::Refused, why.as_bytes())?,
             }
         }
-        Ok(())
     }
 
     fn answer(&self, kind: Kind, body: Vec<u8>) -> Result<Vec<u8>, String> {
@@ -235,45 +239,17 @@ impl Daemon {
             }
             Kind::Assignment => {
                 let request = serde_json::from_slice(&body).map_err(words)?;
-                let assignment = self.assignment(&request).map_err(|e| e.to_string())?;
+                let assignment = self.plans.assignment(&request).map_err(|e| e.to_string())?;
                 serde_json::to_vec(&assignment).map_err(words)
             }
             Kind::Patch => {
                 let variant = serde_json::from_slice(&body).map_err(words)?;
-                let patch = self.patch(variant).map_err(|e| e.to_string())?;
+                let patch = self.plans.patch(variant).map_err(|e| e.to_string())?;
                 Ok(patch.to_vec())
             }
             Kind::Success => self.keeper.keep(body, Worth::Success).map(|()| Vec::new()),
             Kind::Failure => self.keeper.keep(body, Worth::Failure).map(|()| Vec::new()),
             Kind::Refused => Err("that is an answer, not a question".into()),
         }
-    }
-
-    fn assignment(&self, request: &AssignmentRequest) -> Result<Assignment, AgentError> {
-        let key = (request.build.clone(), request.tier);
-        if let Some((asked, known)) = lock(&self.assignments).get(&key)
-            && asked.elapsed() < ASSIGNMENT_LASTS
-        {
-            return Ok(known.clone());
-        }
-        let assignment = self.server.assignment(request)?;
-        let mut assignments = lock(&self.assignments);
-        // Builds come and go over the months that a daemon runs.
-        assignments.retain(|_, (asked, _)| asked.elapsed() < ASSIGNMENT_LASTS);
-        assignments.insert(key, (Instant::now(), assignment.clone()));
-        Ok(assignment)
-    }
-
-    fn patch(&self, variant: VariantRef) -> Result<Arc<Vec<u8>>, AgentError> {
-        if let Some((_, known)) = lock(&self.patches).iter().find(|(v, _)| *v == variant) {
-            return Ok(known.clone());
-        }
-        let patch = Arc::new(self.server.patch(variant)?);
-        let mut patches = lock(&self.patches);
-        patches.push((variant, patch.clone()));
-        if patches.len() > PATCHES_KEPT {
-            patches.remove(0);
-        }
-        Ok(patch)
     }
 }

@@ -54,6 +54,7 @@ pub fn examine(config: &Config) -> Vec<Finding> {
         limits::locked_memory(),
         upstream::key(config),
     ];
+    findings.extend(upstream::token(config));
     findings.extend(upstream::server_and_clock(config));
     findings
 }

@@ -1,8 +1,12 @@
 //! The way to the server: reachable, trusted, on the same time.
 
 use super::{Finding, Health};
-use crate::{config::Config, server::Server, settings};
-use std::time::{SystemTime, UNIX_EPOCH};
+use crate::{access::Access, config::Config, server::Server, settings};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 /// Patches carry an expiry; a clock that is off by more makes them look stale.
 const MOST_SECONDS_OFF: u64 = 300;
@@ -31,15 +35,26 @@ pub fn server_and_clock(config: &Config) -> Vec<Finding> {
         what,
         detail,
     };
-    let Some(url) = &config.server else {
+    let Some(access) = Access::configured(config) else {
         let detail = "none is named; give --server or name one in the configuration";
         return vec![finding(Health::Missing, "server", detail.into())];
     };
-    let date = match Server::at(url).health() {
+    let url = &access.url;
+    let date = match Server::new(&access).and_then(|server| server.health()) {
         Ok(date) => date,
         Err(error) => return vec![finding(Health::Missing, "server", error.to_string())],
     };
-    let reachable = finding(Health::Ok, "server", format!("{url} answers"));
+    let reachable = match access.can_be_overheard() {
+        false => finding(Health::Ok, "server", format!("{url} answers")),
+        true => finding(
+            Health::Degraded,
+            "server",
+            format!(
+                "{url} answers, but records and token cross the network in the clear; give an \
+                 https address, and --ca if its authority is your own"
+            ),
+        ),
+    };
     let clock = match date.as_deref().and_then(seconds) {
         Some(theirs) => {
             let ours = SystemTime::now()
@@ -61,6 +76,26 @@ pub fn server_and_clock(config: &Config) -> Vec<Finding> {
         }
     };
     vec![reachable, clock]
+}
+
+/// Nothing, if no token was given.
+pub fn token(config: &Config) -> Option<Finding> {
+    let path = config.token.as_ref()?;
+    let given = Access::configured(config).map(|access| access.authorization());
+    let others = fs::metadata(path).is_ok_and(|about| about.permissions().mode() & 0o044 != 0);
+    let (health, detail) = match given {
+        Some(Err(error)) => (Health::Missing, error.to_string()),
+        _ if others => (
+            Health::Degraded,
+            format!("others may read it; chmod 600 {}", path.display()),
+        ),
+        _ => (Health::Ok, "one is sent with every question".into()),
+    };
+    Some(Finding {
+        health,
+        what: "token",
+        detail,
+    })
 }
 
 /// An HTTP date ("Sun, 06 Nov 1994 08:49:37 GMT") as seconds since 1970.

@@ -10,7 +10,9 @@
 //! shared page and turn themselves off when it is empty
 //! (`runtime/inprocess/governor.rs`).
 //!
-//! [`policy`] decides, [`steward`] looks and acts.
+//! [`policy`] decides within a run and [`steward`] looks and acts; [`ledger`]
+//! decides from run to run.
 
+pub mod ledger;
 pub mod policy;
 pub mod steward;

@@ -19,6 +19,8 @@ const SHORTEST_MS: i32 = 10;
 const LONGEST_MS: i32 = 160;
 /// A process that has not been looked at for so long turns recording off.
 const ALONE_NS: f64 = 2e9;
+/// No runtime takes longer to start.
+const MOST_START_NS: u64 = 100_000_000;
 /// Slots in use beyond which ended threads are looked for at every look.
 const MANY_THREADS: usize = 32;
 const SELDOM: u32 = 10;
@@ -189,7 +191,12 @@ impl Steward {
         let first = super::policy::BUCKET_NS as f64;
         // Deposits are net of hits, so what is missing is what hooks paid.
         let cost_ns = match self.share {
-            Some(_) => (first + self.paid_ns - left_ns).max(0.0) + hits_ns,
+            Some(_) => {
+                let hooks_ns = (first + self.paid_ns - left_ns).max(0.0);
+                // The process can write anything there; nobody starts for so long.
+                let start_ns = self.region.activation_ns().min(MOST_START_NS) as f64;
+                hooks_ns + hits_ns + start_ns
+            }
             None => 0.0,
         };
         let began = self.began;

@@ -118,7 +118,9 @@ fn thread(pid: i32, tid: i32, maps: &str) -> io::Result<CrashCapture> {
         stack,
         maps: maps.to_owned(),
         maps_truncated: false,
+        said: None,
         sandboxed: false,
+        taken_over: false,
     })
 }
 

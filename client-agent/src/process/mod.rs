@@ -3,6 +3,7 @@
 pub mod descriptors;
 pub mod environment;
 pub mod inherited;
+pub mod job_control;
 pub mod launch;
 pub mod signals;
 pub mod supervise;

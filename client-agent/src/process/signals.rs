@@ -8,16 +8,11 @@ use std::{
     thread,
 };
 
-/// Signals that are not passed on: those that cannot be held back, those of job
-/// control and of our own child, which mean us, and faults, which cannot wait.
-const NOT_FORWARDED: [i32; 13] = [
+/// Signals that are not held back: those that cannot be, and faults, which cannot
+/// wait.
+const NOT_HELD_BACK: [i32; 8] = [
     libc::SIGKILL,
     libc::SIGSTOP,
-    libc::SIGCHLD,
-    libc::SIGTSTP,
-    libc::SIGTTIN,
-    libc::SIGTTOU,
-    libc::SIGCONT,
     libc::SIGSEGV,
     libc::SIGBUS,
     libc::SIGFPE,
@@ -46,8 +41,11 @@ enum Origin {
 }
 
 impl Received {
+    /// Passes it on. What our child does means us, and whether to go on is up to
+    /// `job_control`.
     pub fn forward(self, pid: i32) {
-        if self.origin == Origin::Sent {
+        let ours = matches!(self.signal, libc::SIGCHLD | libc::SIGCONT);
+        if self.origin == Origin::Sent && !ours {
             sys::send_signal(pid, self.signal);
         }
     }
@@ -62,12 +60,21 @@ impl Received {
 
     /// Whether it would have ended a command that has only just been executed.
     fn ends(self, inherited: &Inherited) -> bool {
-        let harmless = matches!(self.signal, libc::SIGURG | libc::SIGWINCH);
+        let harmless = matches!(
+            self.signal,
+            libc::SIGURG
+                | libc::SIGWINCH
+                | libc::SIGCHLD
+                | libc::SIGCONT
+                | libc::SIGTSTP
+                | libc::SIGTTIN
+                | libc::SIGTTOU
+        );
         self.origin != Origin::Own && !harmless && !inherited.holds_off(self.signal)
     }
 }
 
-/// The signals to forward, held back from this process and readable instead.
+/// The signals sent to this process, held back from it and readable instead.
 #[derive(Debug)]
 pub struct SignalQueue(OwnedFd);
 
@@ -79,7 +86,7 @@ impl SignalQueue {
         unsafe {
             let mut set = MaybeUninit::<libc::sigset_t>::uninit();
             libc::sigemptyset(set.as_mut_ptr());
-            for signal in (1..=LAST_SIGNAL).filter(|s| !NOT_FORWARDED.contains(s)) {
+            for signal in (1..=LAST_SIGNAL).filter(|s| !NOT_HELD_BACK.contains(s)) {
                 libc::sigaddset(set.as_mut_ptr(), signal);
             }
             let error = libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), std::ptr::null_mut());
@@ -168,6 +175,7 @@ fn origin(signal: i32, code: i32, pid: u32) -> Origin {
     let leads_session = || unsafe { libc::getsid(0) == libc::getpid() };
     let shared = match signal {
         libc::SIGINT | libc::SIGQUIT | libc::SIGWINCH | libc::SIGXCPU => true,
+        libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU => true,
         // A terminal that goes away tells the leader, and only the leader.
         libc::SIGHUP => !leads_session(),
         _ => false,

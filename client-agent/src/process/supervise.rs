@@ -2,6 +2,7 @@
 
 use super::{
     descriptors,
+    job_control::JobControl,
     signals::{self, SignalQueue},
     sys,
 };
@@ -52,6 +53,7 @@ pub fn wait_watching(
 ) -> Result<Ended, AgentError> {
     let mut asked_to_end = false;
     let mut watch = policy.map(|policy| HangWatch::new(pid, policy));
+    let mut job = JobControl::new(pid);
     // Without pidfd (before Linux 5.3) the command still runs and is waited
     // for; only signals are not passed on, and hangs not seen.
     if let (Some(queue), Ok(pidfd)) = (queue, sys::pidfd_open(pid)) {
@@ -81,6 +83,7 @@ pub fn wait_watching(
             while let Some(received) = queue.next() {
                 asked_to_end |= received.asks_to_end();
                 received.forward(pid);
+                job.heard(received.signal);
             }
             if waiting[0].revents != 0 {
                 break;

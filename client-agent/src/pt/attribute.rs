@@ -1,8 +1,12 @@
 //! The event that is asked for: the trace, and the records without which it is
 //! nobody's.
 
-use super::{capability::PtUnit, sideband::SAMPLE_TYPE};
+use super::capability::PtUnit;
 use perf_event_open_sys::bindings::perf_event_attr;
+use perf_records::SampleId;
+
+/// What each record says of itself.
+pub const LAYOUT: SampleId = SampleId(SampleId::TID | SampleId::TIME | SampleId::CPU);
 
 /// The attributes for one processor's event. Kernels before 5.12 know no
 /// build-ids in mapping records, and refuse to be asked for them.
@@ -11,7 +15,7 @@ pub fn attributes(unit: &PtUnit, build_ids: bool) -> perf_event_attr {
         type_: unit.event_type,
         size: size_of::<perf_event_attr>() as u32,
         config: unit.config,
-        sample_type: SAMPLE_TYPE,
+        sample_type: LAYOUT.0,
         ..Default::default()
     };
     attr.__bindgen_anon_1.sample_period = 1;

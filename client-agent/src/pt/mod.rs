@@ -20,7 +20,6 @@ mod recorder;
 mod request;
 #[cfg(test)]
 mod run_tests;
-mod sideband;
 mod snapshot;
 mod store;
 mod windows;

@@ -92,7 +92,9 @@ fn record(kernel: Box<dyn Kernel>, check: &str) -> RunRecord {
         hang: None,
         check: Some(check.into()),
         max_overhead: None,
+        trap_budget: 4096,
         costs: LazyCell::new(|| Costs::measure(false)),
+        quiet: false,
         modules: ModuleCache::default(),
     };
     let mut kept = Vec::new();

@@ -4,7 +4,8 @@
 //! matter: the trace itself reaches no further back. Of all others (mappings,
 //! names, threads) the first ones are the ones that decoding needs.
 
-use super::sideband::{self, SAMPLE_TYPE};
+use super::attribute::LAYOUT;
+use perf_records::parse_ring;
 use sketch_model::{SidebandEvent, SidebandKind};
 use std::collections::VecDeque;
 
@@ -24,7 +25,7 @@ pub struct Store {
 impl Store {
     /// Takes the records of a stretch of ring.
     pub fn add(&mut self, ring: &[u8]) {
-        let contents = sideband::parse(ring, SAMPLE_TYPE);
+        let contents = parse_ring(ring, LAYOUT);
         self.unreadable += contents.unreadable;
         for event in contents.events {
             self.keep(event);

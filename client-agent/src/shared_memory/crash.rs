@@ -1,7 +1,11 @@
 //! The crash area: what the signal handler wrote before the process died.
 
 use super::words::Words;
-use runtime::layout::{CRASH_COMPLETE, CRASH_NONE, Crash, MAPS_BYTES, Region, STACK_BYTES};
+use runtime::layout::{
+    CRASH_COMPLETE, CRASH_NONE, Crash, MAPS_BYTES, Region, STACK_BYTES, TYPE_NAME_BYTES,
+    WORDS_BYTES,
+};
+use sketch_model::{LastWords, ThrownException};
 use std::mem::offset_of;
 
 /// The first crashing thread, as captured.
@@ -23,6 +27,10 @@ pub struct CrashCapture {
     pub maps_truncated: bool,
     /// It was captured without system calls.
     pub sandboxed: bool,
+    /// The program's own handler ran afterwards.
+    pub taken_over: bool,
+    /// What the program had said, if it aborted.
+    pub said: Option<LastWords>,
 }
 
 impl CrashCapture {
@@ -78,8 +86,39 @@ impl CrashCapture {
             maps: String::from_utf8_lossy(maps).into_owned(),
             maps_truncated: words.u32(base + offset_of!(Crash, maps_truncated)) != 0,
             sandboxed: words.u32(base + offset_of!(Crash, sandboxed)) != 0,
+            taken_over: words.u32(base + offset_of!(Crash, taken_over)) != 0,
+            said: last_words(words, base),
         })
     }
+}
+
+fn last_words(words: Words<'_>, base: usize) -> Option<LastWords> {
+    let text = |at: usize, length: usize, capacity: usize| {
+        let length = words.u32(base + length);
+        let bytes = words.bytes(base + at, length, capacity);
+        (!bytes.is_empty()).then(|| String::from_utf8_lossy(bytes).into_owned())
+    };
+    let type_name = text(
+        offset_of!(Crash, exception_type),
+        offset_of!(Crash, exception_type_length),
+        TYPE_NAME_BYTES,
+    );
+    let said = LastWords {
+        message: text(
+            offset_of!(Crash, message),
+            offset_of!(Crash, message_length),
+            WORDS_BYTES,
+        ),
+        exception: type_name.map(|type_name| ThrownException {
+            type_name,
+            text: text(
+                offset_of!(Crash, exception_text),
+                offset_of!(Crash, exception_text_length),
+                WORDS_BYTES,
+            ),
+        }),
+    };
+    (said != LastWords::default()).then_some(said)
 }
 
 /// Whether `siginfo_t` carries the address of an access or instruction: faults

@@ -6,8 +6,8 @@
 
 use super::threads::{self, EndedThreads};
 use runtime::layout::{
-    Control, Header, OFF_HITS, OFF_HOOKS, REGION_SIZE, Region, SLOT_BUSY, SLOT_FREE, SLOT_USED,
-    THREAD_SLOTS, ThreadSlot,
+    Control, Header, OFF_HITS, OFF_HOOKS, Region, SLOT_BUSY, SLOT_FREE, SLOT_USED, THREAD_SLOTS,
+    ThreadSlot,
 };
 use sketch_model::PauseReason;
 use std::{
@@ -21,6 +21,7 @@ use std::{
 #[derive(Debug)]
 pub struct LiveRegion {
     at: *mut u8,
+    size: usize,
 }
 
 // SAFETY: the mapping belongs to this value alone; what is shared with another
@@ -28,13 +29,14 @@ pub struct LiveRegion {
 unsafe impl Send for LiveRegion {}
 
 impl LiveRegion {
-    pub fn map(file: BorrowedFd<'_>) -> io::Result<LiveRegion> {
+    /// `size` is the file's.
+    pub fn map(file: BorrowedFd<'_>, size: usize) -> io::Result<LiveRegion> {
         // SAFETY: a fresh shared mapping at an address of the kernel's choice; the
         // file is sealed at this size.
         let at = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
-                REGION_SIZE,
+                size,
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_SHARED,
                 file.as_raw_fd(),
@@ -44,7 +46,10 @@ impl LiveRegion {
         if at == libc::MAP_FAILED {
             return Err(io::Error::last_os_error());
         }
-        Ok(LiveRegion { at: at.cast() })
+        Ok(LiveRegion {
+            at: at.cast(),
+            size,
+        })
     }
 
     fn u32_at(&self, offset: usize) -> &AtomicU32 {
@@ -106,6 +111,12 @@ impl LiveRegion {
     /// The counter when recording began; zero before.
     pub fn activated_at(&self) -> u64 {
         self.u64_at(offset_of!(Region, control) + offset_of!(Control, activated_at))
+            .load(Ordering::Acquire)
+    }
+
+    /// Processor time that the runtime's start took.
+    pub fn activation_ns(&self) -> u64 {
+        self.u64_at(offset_of!(Region, header) + offset_of!(Header, activation_ns))
             .load(Ordering::Acquire)
     }
 
@@ -172,8 +183,13 @@ impl LiveRegion {
         offset_of!(Region, threads) + number * size_of::<ThreadSlot>()
     }
 
+    /// A program that only has its crash captured has none.
+    fn slots(&self) -> usize {
+        ((self.size - Self::slot(0)) / size_of::<ThreadSlot>()).min(THREAD_SLOTS)
+    }
+
     pub fn used_slots(&self) -> usize {
-        (0..THREAD_SLOTS)
+        (0..self.slots())
             .filter(|number| {
                 let state = self.u32_at(Self::slot(*number) + offset_of!(ThreadSlot, state));
                 state.load(Ordering::Relaxed) == SLOT_USED
@@ -183,7 +199,7 @@ impl LiveRegion {
 
     /// Takes what threads that no longer live have recorded, and frees their slots.
     pub fn harvest(&self, into: &mut EndedThreads, lives: impl Fn(i32) -> bool) {
-        for number in 0..THREAD_SLOTS {
+        for number in 0..self.slots() {
             let base = Self::slot(number);
             let state = self.u32_at(base + offset_of!(ThreadSlot, state));
             let tid = self.u32_at(base + offset_of!(ThreadSlot, tid));
@@ -218,6 +234,6 @@ impl LiveRegion {
 impl Drop for LiveRegion {
     fn drop(&mut self) {
         // SAFETY: unmaps exactly what `map` mapped.
-        unsafe { libc::munmap(self.at.cast(), REGION_SIZE) };
+        unsafe { libc::munmap(self.at.cast(), self.size) };
     }
 }

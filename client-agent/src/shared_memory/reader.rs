@@ -32,6 +32,7 @@ pub struct WatchStatus {
     pub arms_contended: u64,
     pub arms_over_limit: u64,
     pub arms_sandboxed: u64,
+    pub disarms: u64,
 }
 
 /// What a process left in its region.
@@ -119,6 +120,13 @@ impl Remains {
                         .into(),
                 );
             }
+            if crash.taken_over {
+                gaps.push(
+                    "the program's own handler ran after its first crash signal was captured; \
+                     what came after that was not"
+                        .into(),
+                );
+            }
             if crash.maps_truncated {
                 gaps.push(format!(
                     "the list of mappings at the crash was cut at {MAPS_BYTES} bytes"
@@ -199,6 +207,7 @@ fn read_watch(words: Words<'_>, gaps: &mut Vec<String>) -> WatchStatus {
         arms_contended: u64_of(offset_of!(Header, arms_contended)),
         arms_over_limit: u64_of(offset_of!(Header, arms_over_limit)),
         arms_sandboxed: u64_of(offset_of!(Header, arms_sandboxed)),
+        disarms: u64_of(offset_of!(Header, disarms)),
     };
     for (count, what) in [
         (

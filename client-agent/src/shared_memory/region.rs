@@ -6,7 +6,7 @@ use crate::{
     process::sys::{self, MemoryUse},
 };
 use runtime::layout::{
-    Header, MAGIC, REGION_SIZE, Region, SLOT_FREE, THREAD_SLOTS, ThreadSlot, VERSION,
+    CAPTURE_SIZE, Header, MAGIC, REGION_SIZE, Region, SLOT_FREE, THREAD_SLOTS, ThreadSlot, VERSION,
 };
 use std::{
     fs::File,
@@ -30,6 +30,9 @@ pub struct RegionSettings {
     pub arm_limit: u64,
     /// How long the program may wait for the agent to take its watchpoints.
     pub reply_patience_ms: u64,
+    /// The program has a runtime of its own, whose threads record: what is preloaded
+    /// only serves it.
+    pub tracked: bool,
 }
 
 /// A region that no process has claimed yet, or that one has.
@@ -37,6 +40,7 @@ pub struct RegionSettings {
 pub struct RegionFile {
     file: File,
     nonce: u64,
+    size: usize,
 }
 
 impl RegionFile {
@@ -46,10 +50,13 @@ impl RegionFile {
             sys::memfd(c"failsketch-region", MemoryUse::Data)
                 .map_err(|e| AgentError::call("memfd_create", e))?,
         );
-        file.set_len(REGION_SIZE as u64)
+        let size = match settings.tracked {
+            true => REGION_SIZE,
+            false => CAPTURE_SIZE,
+        };
+        file.set_len(size as u64)
             .map_err(|e| AgentError::call("ftruncate", e))?;
-        sys::allocate(file.as_fd(), REGION_SIZE as u64)
-            .map_err(|e| AgentError::call("fallocate", e))?;
+        sys::allocate(file.as_fd(), size as u64).map_err(|e| AgentError::call("fallocate", e))?;
         let put = |field: usize, bytes: &[u8]| {
             let at = offset_of!(Region, header) + field;
             file.write_all_at(bytes, at as u64)
@@ -60,7 +67,7 @@ impl RegionFile {
         put(offset_of!(Header, nonce), &nonce.to_le_bytes())?;
         put(
             offset_of!(Header, region_size),
-            &(REGION_SIZE as u64).to_le_bytes(),
+            &(size as u64).to_le_bytes(),
         )?;
         put(
             offset_of!(Header, want_watch),
@@ -79,8 +86,12 @@ impl RegionFile {
             offset_of!(Header, reply_patience_ms),
             &settings.reply_patience_ms.to_le_bytes(),
         )?;
+        put(
+            offset_of!(Header, tracked),
+            &u32::from(settings.tracked).to_le_bytes(),
+        )?;
         sys::seal_size(file.as_fd()).map_err(|e| AgentError::call("fcntl(F_ADD_SEALS)", e))?;
-        Ok(RegionFile { file, nonce })
+        Ok(RegionFile { file, nonce, size })
     }
 
     /// The value of the activation variable for a process that inherits the descriptor.
@@ -94,13 +105,13 @@ impl RegionFile {
 
     /// A view of it while the process runs.
     pub fn live(&self) -> Result<LiveRegion, AgentError> {
-        LiveRegion::map(self.file.as_fd()).map_err(|e| AgentError::call("mmap", e))
+        LiveRegion::map(self.file.as_fd(), self.size).map_err(|e| AgentError::call("mmap", e))
     }
 
     /// The region's bytes as they are now. Slots that no thread holds are left
     /// zero: most runs have few threads, and the slots are most of the region.
     pub fn bytes(&self) -> Result<Vec<u8>, AgentError> {
-        let mut bytes = vec![0; REGION_SIZE];
+        let mut bytes = vec![0; self.size];
         let mut copy = |from: usize, length: usize| {
             self.file
                 .read_exact_at(&mut bytes[from..from + length], from as u64)
@@ -114,7 +125,8 @@ impl RegionFile {
         };
         let slots = offset_of!(Region, threads);
         copy(0, slots)?;
-        for number in 0..THREAD_SLOTS {
+        let held = (self.size - slots) / size_of::<ThreadSlot>();
+        for number in 0..held.min(THREAD_SLOTS) {
             let slot = slots + number * size_of::<ThreadSlot>();
             let state = copy(slot + offset_of!(ThreadSlot, state), size_of::<u32>())?;
             if state != SLOT_FREE {

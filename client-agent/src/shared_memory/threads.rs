@@ -2,11 +2,13 @@
 
 use super::words::Words;
 use runtime::layout::{
-    EDGES, Edge, Event, HEAD_EVENTS, KIND_BRANCH, KIND_CALL, KIND_READ, KIND_SYNC_BEGIN,
-    KIND_SYNC_END, KIND_WRITE, REACHED, RING_EVENTS, ThreadSlot,
+    ACCESSED, EDGE_SATURATION, EDGES, Edge, Event, HEAD_EVENTS, KIND_BRANCH, KIND_CALL, KIND_READ,
+    KIND_SYNC_BEGIN, KIND_SYNC_END, KIND_WRITE, REACHED, RING_EVENTS, SAW_NEGATIVE, SAW_NON_ZERO,
+    SAW_ZERO, SYNC_BEGUN, SYNC_ENDED, ThreadSlot,
 };
 use sketch_model::{
-    EdgeCount, ProbeEvent, ProbeKind, RuntimeAddress, SiteId, ThreadIndex, ThreadRecord, Tsc,
+    EdgeCount, ProbeEvent, ProbeKind, RuntimeAddress, SeenShapes, SiteId, Thinned, ThreadIndex,
+    ThreadRecord, Tsc,
 };
 use std::{
     collections::VecDeque,
@@ -16,6 +18,8 @@ use std::{
 /// Ended threads kept: the first ones, and the last ones.
 const FIRST: usize = 64;
 const LAST: usize = 64;
+/// What accounts of accesses are kept under.
+const ACCESSES: [u32; 3] = [ACCESSED, SYNC_BEGUN, SYNC_ENDED];
 
 /// A thread, its number not yet given.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,6 +102,7 @@ pub fn read_slot(slot: &[u8]) -> Option<ThreadRemains> {
             tail,
             edges: read_edges(words),
             uncounted: words.u64(offset_of!(ThreadSlot, edges_full)),
+            thinned: read_thinned(words),
         },
     })
 }
@@ -108,6 +113,9 @@ fn read_edges(words: Words<'_>) -> Vec<EdgeCount> {
             let at = offset_of!(ThreadSlot, edges) + number * size_of::<Edge>();
             let site = words.u32(at + offset_of!(Edge, site)).checked_sub(1)?;
             let successor = words.u32(at + offset_of!(Edge, successor));
+            if ACCESSES.contains(&successor) {
+                return None;
+            }
             Some(EdgeCount {
                 site: SiteId(site),
                 successor: (successor != REACHED).then_some(successor),
@@ -120,6 +128,33 @@ fn read_edges(words: Words<'_>) -> Vec<EdgeCount> {
         .collect();
     edges.sort_by_key(|edge| (edge.site, edge.successor));
     edges
+}
+
+/// The accesses of which not all are events.
+fn read_thinned(words: Words<'_>) -> Vec<Thinned> {
+    let saturated = (0..EDGES).filter_map(|number| {
+        let at = offset_of!(ThreadSlot, edges) + number * size_of::<Edge>();
+        let used = words.u32(at + offset_of!(Edge, site)) != 0;
+        let access = ACCESSES.contains(&words.u32(at + offset_of!(Edge, successor)));
+        let count = words.u64(at + offset_of!(Edge, count));
+        (used && access && count > EDGE_SATURATION).then_some((at, count))
+    });
+    let mut thinned: Vec<Thinned> = saturated
+        .map(|(at, count)| {
+            let shapes = words.u64(at + offset_of!(Edge, shapes));
+            Thinned {
+                count,
+                latest: read_event(words, at + offset_of!(Edge, latest), 0),
+                shapes: SeenShapes {
+                    zero: shapes & SAW_ZERO != 0,
+                    non_zero: shapes & SAW_NON_ZERO != 0,
+                    negative: shapes & SAW_NEGATIVE != 0,
+                },
+            }
+        })
+        .collect();
+    thinned.sort_by_key(|t| t.latest.map(|event| (event.site, event.before)));
+    thinned
 }
 
 /// An event, unless it was never finished or belongs to another lap of the ring.

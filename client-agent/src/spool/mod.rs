@@ -69,6 +69,13 @@ pub struct Spool<D> {
     current: Option<(String, u64)>,
     /// Makes the names of this process's segments differ.
     unique: u64,
+    /// Only sorts segments: nothing is lost where it is wrong.
+    now_ms: fn() -> u64,
+}
+
+fn system_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| u64::try_from(since.as_millis()).unwrap_or(0))
 }
 
 impl<D: Disk> Spool<D> {
@@ -78,6 +85,7 @@ impl<D: Disk> Spool<D> {
             limit,
             current: None,
             unique,
+            now_ms: system_ms,
         }
     }
 
@@ -114,6 +122,11 @@ impl<D: Disk> Spool<D> {
                     self.let_go();
                 }
             }
+            // Nothing in it was ever acknowledged; on a full disk such would pile up.
+            Some((name, 0)) => {
+                let _ = self.disk.remove(name);
+                self.current = None;
+            }
             // Whatever it holds now, nothing may be appended behind half a frame.
             _ => self.let_go(),
         }
@@ -136,9 +149,7 @@ impl<D: Disk> Spool<D> {
 
     /// Sorts by time, so that the oldest records go first.
     fn next_name(&mut self) -> String {
-        let now = SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| since.as_millis());
+        let now = (self.now_ms)();
         self.unique = self.unique.wrapping_add(1);
         format!("{now:012x}-{:016x}{SUFFIX}", self.unique)
     }
@@ -182,3 +193,5 @@ impl<D: Disk> Spool<D> {
 
 #[cfg(test)]
 mod crash_tests;
+#[cfg(test)]
+mod hours_tests;

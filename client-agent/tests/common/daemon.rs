@@ -78,6 +78,10 @@ impl Daemon {
             .code()
     }
 
+    pub fn id(&self) -> u32 {
+        self.child.id()
+    }
+
     pub fn kill(&mut self) {
         self.child.kill().expect("is ours");
         self.child.wait().expect("ends");

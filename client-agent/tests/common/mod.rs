@@ -2,16 +2,15 @@
 #![allow(dead_code)] // each test file uses its part
 
 pub mod daemon;
+pub mod server;
+
+pub use server::{FakeServer, signed_patch};
 
 use sketch_model::{BuildId, CampaignId, RunRecord, VariantRef};
 use std::{
     fs,
-    io::{BufRead, BufReader, Read, Write},
-    net::{TcpListener, TcpStream},
     path::{Path, PathBuf},
     process::{Command, Output},
-    sync::{Arc, Mutex},
-    thread,
 };
 use tempfile::TempDir;
 
@@ -43,12 +42,21 @@ impl Workshop {
 
     /// Compiles tests/programs/`source`.c under `name`.
     pub fn compile(&self, source: &str, name: &str, flags: &[&str]) -> PathBuf {
+        self.compile_with("clang-19", &format!("{source}.c"), name, flags)
+    }
+
+    /// Compiles tests/programs/`source`.cpp under `name`.
+    pub fn compile_cpp(&self, source: &str, name: &str, flags: &[&str]) -> PathBuf {
+        self.compile_with("clang++-19", &format!("{source}.cpp"), name, flags)
+    }
+
+    fn compile_with(&self, compiler: &str, source: &str, name: &str, flags: &[&str]) -> PathBuf {
         let output = self.path(name);
         let programs = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs");
-        let done = Command::new("clang-19")
+        let done = Command::new(compiler)
             .args(["-O1", "-pthread", "-D_GNU_SOURCE", "-Wl,--build-id"])
             .arg("-fno-optimize-sibling-calls")
-            .arg(programs.join(format!("{source}.c")))
+            .arg(programs.join(source))
             .arg("-o")
             .arg(&output)
             .args(flags)
@@ -162,149 +170,4 @@ pub fn function_at(file: &Path, address: u64) -> Option<String> {
     file.symbols()
         .find(|s| (s.address()..s.address() + s.size()).contains(&address))
         .and_then(|s| s.name().ok().map(str::to_string))
-}
-
-pub struct SignedPatch {
-    pub bytes: Vec<u8>,
-    pub public_key: String,
-}
-
-pub fn signed_patch(base: &Path, tracked: &Path) -> SignedPatch {
-    let key = code_patch::SecretKey::generate().expect("a key");
-    let bytes = code_patch::make(
-        &fs::read(base).expect("base"),
-        &fs::read(tracked).expect("tracked"),
-        build_id(base),
-        VARIANT,
-        1,
-        u64::MAX,
-        &key,
-    )
-    .expect("a patch");
-    SignedPatch {
-        bytes,
-        public_key: key.public_key_text().expect("a public key"),
-    }
-}
-
-/// What was asked for, with the body, in order.
-type Received = Arc<Mutex<Vec<(String, Vec<u8>)>>>;
-
-/// Assigns its patch, if it has one, and keeps what is sent to it.
-pub struct FakeServer {
-    pub url: String,
-    patch: Option<Arc<SignedPatch>>,
-    received: Received,
-}
-
-impl FakeServer {
-    pub fn start(patch: Option<SignedPatch>) -> FakeServer {
-        FakeServer::start_finishing_after(patch, u64::MAX)
-    }
-
-    /// Says "finished" from the given assignment on.
-    pub fn start_finishing_after(patch: Option<SignedPatch>, assignments: u64) -> FakeServer {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let url = format!("http://{}", listener.local_addr().expect("bound"));
-        let patch = patch.map(Arc::new);
-        let received = Arc::new(Mutex::new(Vec::new()));
-        let (served, kept) = (patch.clone(), received.clone());
-        // Ends with the test's process.
-        thread::spawn(move || {
-            let mut asked = 0;
-            for connection in listener.incoming().flatten() {
-                let served = served.as_deref();
-                serve(connection, served, &kept, &mut asked, assignments);
-            }
-        });
-        FakeServer {
-            url,
-            patch,
-            received,
-        }
-    }
-
-    pub fn key(&self) -> String {
-        self.patch.as_ref().expect("has a patch").public_key.clone()
-    }
-
-    pub fn paths(&self) -> Vec<String> {
-        let received = self.received.lock().expect("no panic");
-        received.iter().map(|(path, _)| path.clone()).collect()
-    }
-
-    pub fn body(&self, path: &str) -> Vec<u8> {
-        let received = self.received.lock().expect("no panic");
-        let found = received.iter().find(|(p, _)| p == path);
-        found.expect("was asked").1.clone()
-    }
-
-    pub fn records(&self) -> Vec<RunRecord> {
-        let received = self.received.lock().expect("no panic");
-        received
-            .iter()
-            .filter(|(path, _)| path == "POST /api/v1/runs")
-            .map(|(_, body)| serde_json::from_slice(body).expect("a run record"))
-            .collect()
-    }
-}
-
-fn serve(
-    mut connection: TcpStream,
-    patch: Option<&SignedPatch>,
-    received: &Mutex<Vec<(String, Vec<u8>)>>,
-    asked: &mut u64,
-    finished_after: u64,
-) {
-    let mut reader = BufReader::new(connection.try_clone().expect("a descriptor"));
-    let mut first = String::new();
-    if reader.read_line(&mut first).unwrap_or(0) == 0 {
-        return;
-    }
-    let mut length = 0;
-    loop {
-        let mut header = String::new();
-        if reader.read_line(&mut header).unwrap_or(0) == 0 {
-            return;
-        }
-        let header = header.trim().to_ascii_lowercase();
-        if header.is_empty() {
-            break;
-        }
-        if let Some(value) = header.strip_prefix("content-length:") {
-            length = value.trim().parse().expect("a number");
-        }
-    }
-    let mut body = vec![0; length];
-    // Who was killed while sending has sent nothing.
-    if reader.read_exact(&mut body).is_err() {
-        return;
-    }
-    let path = first.rsplit_once(' ').map_or("", |(path, _)| path);
-    received
-        .lock()
-        .expect("no panic")
-        .push((path.to_string(), body));
-    let answer = match (path, patch) {
-        ("POST /api/v1/assignment", patch) => {
-            *asked += 1;
-            let finished = *asked > finished_after;
-            match patch {
-                Some(_) => format!(
-                    r#"{{"schema":1,"variant":{{"campaign":3,"iteration":2}},"finished":{finished}}}"#
-                ),
-                None => format!(r#"{{"schema":1,"variant":null,"finished":{finished}}}"#),
-            }
-            .into_bytes()
-        }
-        ("GET /api/v1/patches/3/2", Some(patch)) => patch.bytes.clone(),
-        ("POST /api/v1/runs", _) => br#"{"accepted":true}"#.to_vec(),
-        other => panic!("the agent asked for {other:?}", other = other.0),
-    };
-    let head = format!(
-        "HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
-        answer.len()
-    );
-    // An agent that has seen enough may have closed.
-    let _ = connection.write_all(&[head.as_bytes(), &answer].concat());
 }

@@ -142,6 +142,16 @@ int main(int argc, char **argv) {
     if (!strcmp(what, "hot-loop"))
         while (cpu_seconds() < atof(argv[2]))
             for (int i = 0; i < 100000; i++) worked_on(i);
+    if (!strcmp(what, "loop"))
+        for (long n = atol(argv[2]); n > 0; n--)
+            for (int i = 0; i < 100000; i++) worked_on(i);
+    if (!strcmp(what, "hammer-while-working")) {
+        __failsketch_arm(0, (uint64_t)&first, 8);
+        for (long n = atol(argv[2]); n > 0; n--) {
+            for (int i = 0; i < 10000; i++) done += i;
+            store(&first, n);
+        }
+    }
     if (!strcmp(what, "hammer-for")) {
         __failsketch_arm(0, (uint64_t)&first, 8);
         while (cpu_seconds() < atof(argv[2]))

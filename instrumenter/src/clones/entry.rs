@@ -23,7 +23,7 @@ const JUMP_SIZE: u64 = 5;
 /// `endbr64`, where indirect calls must land on processors that check it.
 const LANDING: [u8; 4] = [0xf3, 0x0f, 0x1e, 0xfa];
 
-/// Writes a gate: to the tracked clone if all of `flags` are set. Processor flags
+/// Writes a gate: to the tracked clone if all of `flags` are set, if there are any. Processor flags
 /// are free at a function's entry, and no register is touched: arguments, the
 /// count of vector registers in `al` and a static chain arrive unchanged.
 pub fn write_gate(

@@ -11,7 +11,9 @@
 //! functions that a module has code of stand as text in its bitcode.
 
 use super::refusal::Refusal;
+use super::resident::resident;
 use crate::place::{functions_with_sites, place};
+use crate::source_branches::SourceBranches;
 use crate::{InstrumentError, tracked_build::io};
 use build_store::tools;
 use build_store::{ModuleEntry, ModuleStatus, RegisteredBuild, Stage, compile};
@@ -24,7 +26,7 @@ use inkwell::llvm_sys::core::{
 use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module;
 use inkwell::values::{AsValueRef, FunctionValue, InstructionOpcode};
-use sketch_model::{Placement, TrackingPlan};
+use sketch_model::{Placement, PointKind, TrackingPlan};
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
@@ -38,6 +40,8 @@ pub struct Extracted {
     pub functions: Vec<String>,
     /// Second names that the module gives to functions or data.
     pub aliases: BTreeSet<String>,
+    /// Those of the functions that run in their tracked clones always.
+    pub resident: BTreeSet<String>,
     pub plain: Vec<u8>,
     pub tracked: Vec<u8>,
     /// What the hooks in this module add to the plan's placement.
@@ -93,6 +97,11 @@ pub fn extract(
         }
     }
     let aliases = aliases(&parsed);
+    let resident = resident(&parsed, &functions);
+    let written = build
+        .module_bitcode(number)
+        .map_err(InstrumentError::from)?;
+    let branches = source_branches(&context, &written, &parsed, &module.source, plan)?;
     drop(parsed);
 
     let path = |kind: &str| folder.join(format!("{number}.{kind}"));
@@ -107,7 +116,7 @@ pub fn extract(
     })?;
     let plain = fs::read(path("plain.bc")).map_err(io("reading bitcode"))?;
     let mut placement = Placement::default();
-    let tracked = hooked(&module.source, &plain, plan, &mut placement)?;
+    let tracked = hooked(&module.source, &plain, &branches, plan, &mut placement)?;
     fs::write(path("tracked.bc"), tracked).map_err(io("writing bitcode"))?;
 
     // One section for each constant, so that those which P has are left out.
@@ -136,10 +145,27 @@ pub fn extract(
         source: module.source.clone(),
         functions,
         aliases,
+        resident,
         plain: plain.map_err(gone)??,
         tracked: tracked?,
         placement,
     }))
+}
+
+/// The plan's branches as they were written in this module, of which `optimised`
+/// is what became.
+pub fn source_branches<'c>(
+    context: &'c Context,
+    written: &[u8],
+    optimised: &Module<'c>,
+    name: &str,
+    plan: &TrackingPlan,
+) -> Result<SourceBranches, InstrumentError> {
+    if !plan.sites.iter().any(|s| s.kind == PointKind::Branch) {
+        return Ok(SourceBranches::default());
+    }
+    let written = parse(context, written, name)?;
+    Ok(SourceBranches::read(context, &written, optimised, plan))
 }
 
 fn parse<'c>(
@@ -157,12 +183,13 @@ fn parse<'c>(
 fn hooked(
     name: &str,
     bitcode: &[u8],
+    branches: &SourceBranches,
     plan: &TrackingPlan,
     placement: &mut Placement,
 ) -> Result<Vec<u8>, InstrumentError> {
     let context = Context::create();
     let module = parse(&context, bitcode, name)?;
-    place(&context, &module, plan, placement).map_err(|e| InstrumentError::Insert {
+    place(&context, &module, branches, plan, placement).map_err(|e| InstrumentError::Insert {
         module: name.to_owned(),
         reason: e.to_string(),
     })?;
@@ -177,8 +204,7 @@ fn hooked(
 /// their names are then among its metadata strings, which are stored as text.
 fn mentions_a_function_of(bitcode: &[u8], plan: &TrackingPlan) -> bool {
     let names: BTreeSet<&[u8]> = plan
-        .statements
-        .iter()
+        .all_statements()
         .map(|s| s.function.as_bytes())
         .filter(|name| !name.is_empty())
         .collect();

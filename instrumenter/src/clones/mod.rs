@@ -9,7 +9,8 @@
 //! `append.rs`). Everything else of P stays byte by byte what it was.
 //!
 //! Deliberately absent: shared objects, and leaving a clone in the middle of a
-//! loop: a running call ends in the clone that it began in.
+//! loop: a running call ends in the clone that it began in, which is why some
+//! functions begin in the tracked one always (`resident.rs`).
 
 mod append;
 mod bind;
@@ -24,10 +25,11 @@ mod link;
 mod loader;
 mod original;
 mod refusal;
+mod resident;
 mod same_code;
 mod unwind_table;
 
-pub use extract::Stop;
+pub use extract::{Stop, source_branches};
 pub use refusal::Refusal;
 
 use crate::InstrumentError;
@@ -78,9 +80,7 @@ pub fn track_by_clones(build: &RegisteredBuild, plan: &TrackingPlan) -> Result<C
     let mut placement = Placement::default();
     placement.places.resize(plan.sites.len(), 0);
     for module in &modules {
-        for (total, here) in placement.places.iter_mut().zip(&module.placement.places) {
-            *total += here;
-        }
+        placement.add(&module.placement);
     }
     if placement.places.iter().all(|places| *places == 0) {
         let sites = plan.sites.len();
@@ -102,6 +102,8 @@ struct Replaced {
     function: Entered,
     plain: usize,
     tracked: usize,
+    /// It runs in its tracked clone always.
+    resident: bool,
 }
 
 fn assemble(
@@ -184,7 +186,9 @@ fn assemble(
         let tracked = linker
             .defined(one.tracked, &function.name)
             .ok_or_else(missing)?;
-        entry::write_gate(&mut image, gate, &flags, tracked.0, plain.0)?;
+        // The tracked clone looks at the switch itself.
+        let asked = if one.resident { &[] } else { &flags[..] };
+        entry::write_gate(&mut image, gate, asked, tracked.0, plain.0)?;
         let code = original.with_padding(function.address, function.size);
         let (at, jump) = entry::jump_to_gate(function, code.unwrap_or_default(), gate)?;
         edits.bytes.push((at, jump.to_vec()));
@@ -269,6 +273,7 @@ fn replaced(
                 }
             }
             replaced.push(Replaced {
+                resident: modules[module].resident.contains(&function.name),
                 function: function.clone(),
                 plain: 2 * module,
                 tracked: 2 * module + 1,

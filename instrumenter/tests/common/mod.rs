@@ -15,11 +15,13 @@ use runtime::layout::{
 use sketch_model::{BuildId, Slice, StatementId, TrackingPlan};
 use slicer::{ModuleInput, Program};
 use std::fs::{self, File};
+use std::io::ErrorKind;
 use std::mem::offset_of;
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::Duration;
 
 /// A registered program.
 pub struct Built {
@@ -150,6 +152,20 @@ pub struct Ran {
     pub region: Option<Box<Region>>,
 }
 
+/// Starts a program that was just written. Another test may be starting its own
+/// at this moment, with our file still open in the child.
+pub fn spawn(command: &mut Command) -> Child {
+    for _ in 0..1000 {
+        match command.spawn() {
+            Err(error) if error.kind() == ErrorKind::ExecutableFileBusy => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            started => return started.expect("the program can be started"),
+        }
+    }
+    panic!("the program stays busy");
+}
+
 /// Runs a program, recording or not.
 pub fn run(program: &Path, arguments: &[&str], recording: bool) -> Ran {
     let region = recording.then(region);
@@ -162,7 +178,8 @@ pub fn run(program: &Path, arguments: &[&str], recording: bool) -> Ran {
             format!("{}:{NONCE:016x}", file.as_raw_fd()),
         );
     }
-    let output = command.output().expect("the program can be started");
+    command.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let output = spawn(&mut command).wait_with_output().expect("it ends");
     let region = region.map(|file| read_region(&file));
     Ran {
         status: output.status,
@@ -173,9 +190,9 @@ pub fn run(program: &Path, arguments: &[&str], recording: bool) -> Ran {
     }
 }
 
-const NONCE: u64 = 0x1234_5678_9abc_def0;
+pub const NONCE: u64 = 0x1234_5678_9abc_def0;
 
-fn region() -> File {
+pub fn region() -> File {
     // SAFETY: the name is a C string; the descriptor that comes back is ours.
     let file = unsafe {
         let fd = libc::memfd_create(c"region".as_ptr(), libc::MFD_ALLOW_SEALING);
@@ -207,7 +224,7 @@ fn region() -> File {
     file
 }
 
-fn read_region(file: &File) -> Box<Region> {
+pub fn read_region(file: &File) -> Box<Region> {
     // SAFETY: a Region is made of integers, so zeros are one, and any bytes are.
     unsafe {
         let mut region: Box<Region> = Box::new_zeroed().assume_init();

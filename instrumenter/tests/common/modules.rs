@@ -1,6 +1,10 @@
 //! One small module: compiled, sliced and planned whole.
 #![allow(dead_code)] // each test file uses its part
 
+use inkwell::context::Context;
+use inkwell::memory_buffer::MemoryBuffer;
+use inkwell::module::Module;
+use instrumenter::SourceBranches;
 use sketch_model::{BuildId, TrackingPlan};
 use slicer::{ModuleInput, Program, backward_slice, plan};
 use std::{fs, path::Path, process::Command};
@@ -19,6 +23,18 @@ pub fn bitcode(folder: &Path, text: &str, flags: &[&str]) -> Vec<u8> {
         .expect("clang-19 runs");
     assert!(compiled.success());
     fs::read(output).unwrap()
+}
+
+/// The branches of a plan in a source, as they were written.
+pub fn branches(folder: &Path, text: &str, plan: &TrackingPlan) -> SourceBranches {
+    let context = Context::create();
+    let parse = |bitcode: &[u8]| {
+        let buffer = MemoryBuffer::create_from_memory_range_copy(bitcode, "p");
+        Module::parse_bitcode_from_buffer(&buffer, &context).unwrap()
+    };
+    let written = parse(&bitcode(folder, text, &["-Xclang", "-disable-llvm-passes"]));
+    let optimised = parse(&bitcode(folder, text, &[]));
+    SourceBranches::read(&context, &written, &optimised, plan)
 }
 
 /// The plan for the whole slice of a line.

@@ -5,21 +5,27 @@
 //! That is most of its speed when a trace is decoded in many parts. The cache
 //! is not shared between threads: each prepares its own.
 
-use crate::image::CodeImage;
+use crate::{image::CodeImage, swift::graph::Graph};
 use libipt::{
     error::{PtError, PtErrorCode},
     image::{Image, SectionCache},
 };
 use sketch_model::RuntimeAddress;
-use std::{cell::Cell, rc::Rc};
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+};
 
 /// Bytes of sections, and of what was decoded of them (four times their size),
 /// that stay mapped between decoders.
 const KEPT: u64 = 512 << 20;
 
 /// An image, ready for any number of decoders of one thread.
+#[derive(Clone)]
 pub(crate) struct PreparedImage<'i> {
-    code: &'i CodeImage,
+    pub(crate) code: &'i CodeImage,
+    /// What the swift decoder knows of it.
+    pub(crate) graph: Rc<RefCell<Graph>>,
     sections: Option<(Rc<SectionCache>, Vec<u32>)>,
 }
 
@@ -27,6 +33,7 @@ impl<'i> PreparedImage<'i> {
     pub(crate) fn new(code: &'i CodeImage) -> Self {
         Self {
             code,
+            graph: Rc::default(),
             sections: sections(code),
         }
     }

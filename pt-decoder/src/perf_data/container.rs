@@ -13,7 +13,7 @@ use super::{
     PerfDataError,
     bytes::{section_at, u16_at, u32_at, u64_at},
 };
-use crate::sideband::SampleId;
+use perf_records::SampleId;
 use std::collections::{BTreeMap, HashMap};
 
 const MAGIC: &[u8] = b"PERFILE2";

@@ -8,9 +8,9 @@
 mod bytes;
 mod container;
 
-use crate::sideband::{SidebandError, parse_record};
 use bytes::{string_at, text_of, u16_at, u32_at, u64_at};
 use container::{AUXTRACE, AUXTRACE_INFO, Container, HEADER_BUILD_ID, Record};
+use perf_records::{RecordError, parse_record};
 use sketch_model::{
     BuildId, CpuModel, PerfClock, PtBuffer, PtFrequency, PtRecord, SidebandEvent, SidebandKind,
 };
@@ -40,7 +40,7 @@ pub enum PerfDataError {
     #[error("the file holds no Intel PT; record with `perf record -e intel_pt//u`")]
     NoTrace,
     #[error(transparent)]
-    Sideband(#[from] SidebandError),
+    Sideband(#[from] RecordError),
 }
 
 /// What a `perf.data` file tells.

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::support::Step;
 use iced_x86::{FlowControl, Mnemonic};
-use object::{Object, ObjectSymbol};
+use object::{Object, ObjectSegment, ObjectSymbol};
 use pt_decoder::CodeImage;
 use sketch_model::{PerfClock, SidebandEvent, SidebandKind};
 use std::{collections::BTreeMap, ops::Range, path::Path as FilePath};
@@ -23,7 +23,7 @@ use std::{collections::BTreeMap, ops::Range, path::Path as FilePath};
 pub struct Plan {
     /// One run is recorded as processors set up in each of these ways would.
     pub setups: Vec<Setup>,
-    /// Only the code of this function is traced.
+    /// Only the code of this function is traced, or of [`THE_PROGRAM`].
     pub window: Option<&'static str>,
     /// After so many instructions the processor drops as many packets as twenty
     /// instructions make.
@@ -71,6 +71,9 @@ pub const CLOCK: PerfClock = PerfClock {
     zero: 0,
 };
 
+/// A window: the program without its libraries, as the agent asks for it.
+pub const THE_PROGRAM: &str = "the program";
+
 const MOST_STEPS: usize = 100_000;
 const LOST_INSTRUCTIONS: usize = 20;
 
@@ -103,7 +106,10 @@ pub fn record(program: &FilePath, from: &str, plan: &Plan) -> Recorded {
     if children::registers(pid).rip != entry {
         children::run_to(pid, entry);
     }
-    let window = plan.window.map(|name| symbol(program, name));
+    let window = plan.window.map(|name| match name {
+        THE_PROGRAM => text(program),
+        name => symbol(program, name),
+    });
     let mut machine = Machine {
         window: window.map(|it| it.start + bias..it.end + bias),
         code: Code::of_process(pid),
@@ -342,6 +348,16 @@ pub fn symbol(program: &FilePath, name: &str) -> Range<u64> {
     let found = file.symbols().find(|it| it.name() == Ok(name));
     let found = found.unwrap_or_else(|| panic!("{name} is not in {}", program.display()));
     found.address()..found.address() + found.size()
+}
+
+/// The segment with the program's own code.
+fn text(program: &FilePath) -> Range<u64> {
+    let bytes = std::fs::read(program).unwrap();
+    let file = object::File::parse(&*bytes).unwrap();
+    let mut segments = file
+        .segments()
+        .map(|it| it.address()..it.address() + it.size());
+    segments.find(|it| it.contains(&file.entry())).unwrap()
 }
 
 /// Where the file was loaded, against what it says.

@@ -7,7 +7,8 @@
 
 use serde::{Deserialize, Serialize};
 use sketch_model::{
-    ExecutionTrace, LocationName, RunRecord, SiteId, Source, StatementId, ThreadIndex, TrackingPlan,
+    ExecutionTrace, Interval, LocationName, RunRecord, SeenShapes, SiteId, Source, StatementId,
+    ThreadIndex, TrackingPlan,
 };
 use std::collections::BTreeSet;
 
@@ -38,6 +39,29 @@ pub struct WatchCoverage {
     pub complete: BTreeSet<LocationName>,
 }
 
+/// An access that a thread made too often: the first ones and the last are events
+/// of the trace, those between are not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ThinnedAccess {
+    pub thread: ThreadIndex,
+    pub site: SiteId,
+    pub statement: StatementId,
+    pub column: u32,
+    pub location: LocationName,
+    pub writes: bool,
+    /// When those happened that are not events.
+    pub lost: Interval,
+    /// What the values of all of them looked like.
+    pub shapes: SeenShapes,
+}
+
+impl ThinnedAccess {
+    /// Whether one that is not an event can have happened at a time in the interval.
+    pub fn may_meet(&self, when: Interval) -> bool {
+        self.lost.earliest <= when.latest && when.earliest <= self.lost.latest
+    }
+}
+
 /// Which ways branches went, whatever became of the events that tell it.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Passed {
@@ -64,7 +88,15 @@ pub struct DecodedRun {
     pub missing: bool,
     #[serde(default)]
     pub passed: Passed,
+    #[serde(default)]
+    pub thinned: Vec<ThinnedAccess>,
     pub watch: WatchCoverage,
+    /// The processor's own trace tells of statements and branches.
+    #[serde(default)]
+    pub by_trace: bool,
+    /// How often threads ran statements of which the trace keeps one event.
+    #[serde(default)]
+    pub counted: Vec<(ThreadIndex, StatementId, u64)>,
 }
 
 impl DecodedRun {

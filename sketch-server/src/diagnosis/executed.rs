@@ -21,7 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// How it is known that a statement ran; better knowledge first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Proof {
-    /// A hook or a watchpoint recorded it.
+    /// A hook, a watchpoint or the processor's trace recorded it.
     Recorded,
     /// Something was recorded that can only come after it.
     Implied,
@@ -39,7 +39,7 @@ pub fn executed(run: &DecodedRun, plan: &TrackingPlan) -> BTreeMap<StatementId, 
                 recorded.insert(site);
                 Proof::Recorded
             }
-            Source::Watchpoint => Proof::Recorded,
+            Source::Watchpoint | Source::Trace => Proof::Recorded,
             Source::Implied(_) => Proof::Implied,
         };
         if let Some(statement) = event.statement().filter(|s| plan.tracks(*s)) {

@@ -29,6 +29,7 @@
 
 use super::decoded_run::DecodedRun;
 use super::shared_location::{Access, At, Effect, SharedLocation, is_tractable};
+use super::thinned::{end_of, may_be_same};
 use sketch_model::{EventKind, Interval, LocationName, Source, ThreadIndex, TraceEvent, Tsc};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -129,6 +130,21 @@ impl<'a> Evidence<'a> {
             let around = threads.get(&hole.thread).map_or(&[][..], Vec::as_slice);
             let list = lists.entry(hole.thread).or_default();
             list.push((2 * u64::from(hole.before), self.hole(hole.before, around)));
+        }
+        for lost in self.run.thinned.iter().filter(|lost| lost.writes) {
+            let names = group.iter().map(|e| events[*e].location.as_ref());
+            let concerned = { names }.any(|name| may_be_same(name, &lost.location));
+            if let Some(end) = end_of(self.run, lost).filter(|_| concerned) {
+                let access = Access {
+                    event: None,
+                    effect: Effect::MayWrite,
+                    bounds: lost.lost,
+                    range: (0, u64::MAX),
+                    value: None,
+                };
+                let list = lists.entry(lost.thread).or_default();
+                list.push((2 * u64::from(end), access));
+            }
         }
         let threads: Vec<Vec<Access>> = lists
             .into_values()

@@ -35,7 +35,10 @@ pub fn same_picture(a: &FailureSketch, b: &FailureSketch) -> bool {
     };
     words(a) == words(b)
         && asked(a) == asked(b)
+        && a.said == b.said
         && a.stack == b.stack
+        && a.provenance.watched == b.provenance.watched
+        && a.provenance.promoted == b.provenance.promoted
         && a.arrows == b.arrows
         && alike(&a.threads, &b.threads, same_thread)
         && alike(&a.steps, &b.steps, same_step)

@@ -30,7 +30,7 @@
 
 use super::population::{Candidate, Population, RunSet};
 use super::statistics::{f_half, fisher, wilson};
-use super::stop_rule::{SIGNIFICANT, is_good};
+use super::stop_rule::{is_good, is_significant};
 use super::tally::Tally;
 use sketch_model::{
     DependenceKind, Predictor, PredictorClass, RankedPredictor, Ranking, Score, Slice, StatementId,
@@ -204,10 +204,9 @@ fn better(a: &Scored, b: &Scored) -> Ordering {
     let (near_a, near_b) = (a.nearness, b.nearness);
     let (a, b) = (&a.ranked, &b.ranked);
     let (support_a, support_b) = (a.score.support, b.score.support);
-    let doubtful = |p: &RankedPredictor| p.score.corrected_p >= SIGNIFICANT;
     a.class
         .cmp(&b.class)
-        .then(doubtful(a).cmp(&doubtful(b)))
+        .then(is_significant(b).cmp(&is_significant(a)))
         .then(is_good(b).cmp(&is_good(a)))
         .then(a.symptom.cmp(&b.symptom))
         .then(b.score.f_measure.total_cmp(&a.score.f_measure))

@@ -7,7 +7,7 @@
 use sketch_model::{
     OrderPattern, Predictor, RankedPredictor, Statement, StatementId, Support, ValueShape,
 };
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What is needed to name a statement to a reader.
 #[derive(Clone, Debug, Default)]
@@ -15,6 +15,8 @@ pub struct Names {
     pub statements: BTreeMap<StatementId, Statement>,
     /// Which threads run it: "main", "producer or consumer".
     pub roles: BTreeMap<StatementId, String>,
+    /// Statements that take a lock.
+    pub locks: BTreeSet<StatementId>,
 }
 
 impl Names {
@@ -83,6 +85,12 @@ fn claim(predictor: &Predictor, names: &Names) -> String {
             statements,
         } => {
             let phrases: Vec<String> = statements.iter().map(|s| names.phrase(*s)).collect();
+            if let ([taken, waiting], true) = (
+                phrases.as_slice(),
+                statements.iter().all(|s| names.locks.contains(s)),
+            ) {
+                return format!("{taken} took {location} and {waiting} waited for it in vain");
+            }
             order_claim(*pattern, &location.to_string(), &phrases)
         }
     }

@@ -8,21 +8,26 @@
 //! run has failed, the slice alone is drawn, nearest statements only, every step
 //! marked as static.
 //!
-//! Deliberately absent: slice statements that did not run in the drawn run. The
-//! refinement drops them; what was never tracked is in the slice, not here.
+//! Of the statements that ran, those are drawn that explain the predictors (see
+//! [`super::explanation`]); while no predictor is good, those nearest to the
+//! failure. Deliberately absent: statements that did not run in the drawn run.
+//! What was never tracked is in the slice, not here.
 
 use super::decoded_run::DecodedRun;
+use super::explanation::{causes, explanation};
 use super::order::Evidence;
+use super::origins;
 use super::predictors::order::last_occurrence;
 use super::roles;
+use super::said;
 use super::sentences::{self, Names};
 use super::sketch_values;
 use super::steps::{self, Step, Subject};
-use super::stop_rule::{SIGNIFICANT, best_overall};
+use super::stop_rule::{best_overall, is_good, is_significant};
 use sketch_model::{
-    BuildId, CampaignId, Emphasis, FailureKind, FailureSketch, OrderArrow, PredictorClass,
-    Provenance, RankedPredictor, Ranking, Schema, SketchPredictor, SketchStep, SketchThread, Slice,
-    SourceLocation, Statement, StatementId, ThreadIndex, TrackingPlan,
+    BuildId, CampaignId, Emphasis, FailureKind, FailureSketch, LastWords, OrderArrow, PointKind,
+    PredictorClass, Provenance, RankedPredictor, Ranking, Schema, SketchPredictor, SketchStep,
+    SketchThread, Slice, SourceLocation, Statement, StatementId, ThreadIndex, TrackingPlan,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -30,6 +35,8 @@ use std::collections::{BTreeMap, BTreeSet};
 const PREDICTORS_SHOWN: usize = 5;
 /// How many statements a sketch of the slice alone shows.
 const STATIC_STEPS: usize = 16;
+/// How many statements of the slice may be drawn while nothing explains them.
+const NEAREST_DRAWN: usize = 24;
 
 /// The failure in words.
 #[derive(Clone, Copy, Debug)]
@@ -39,6 +46,10 @@ pub struct FailureWords<'a> {
     pub statement: &'a Statement,
     /// The failing stack, innermost first, as "function (file:line)".
     pub stack: &'a [String],
+    /// The call that led into the failing function.
+    pub caller: Option<&'a Statement>,
+    /// What the program said when it aborted.
+    pub said: Option<&'a LastWords>,
 }
 
 /// Everything that a sketch is made of.
@@ -74,6 +85,7 @@ pub fn build(inputs: SketchInputs<'_>) -> FailureSketch {
     let names = Names {
         roles: statement_roles(&inputs, &threads),
         statements,
+        locks: locks(&inputs),
     };
     let predictors = shown_predictors(inputs.ranking, &names);
     let mut gaps = gathered_gaps(&inputs);
@@ -95,6 +107,7 @@ pub fn build(inputs: SketchInputs<'_>) -> FailureSketch {
             inputs.failure.kind, statement.function, statement.location
         ),
         summary: summary(&inputs, &names),
+        said: inputs.failure.said.and_then(said::in_one_line),
         settled: inputs.settled,
         stack: inputs.failure.stack.to_vec(),
         threads: threads
@@ -107,6 +120,12 @@ pub fn build(inputs: SketchInputs<'_>) -> FailureSketch {
         provenance: inputs.provenance.clone(),
         gaps,
     }
+}
+
+fn locks(inputs: &SketchInputs<'_>) -> BTreeSet<StatementId> {
+    let sites = inputs.plan.into_iter().flat_map(|plan| &plan.sites);
+    let taking = sites.filter(|site| matches!(site.kind, PointKind::Sync(op) if op.takes()));
+    taking.map(|site| site.statement).collect()
 }
 
 fn all_statements(inputs: &SketchInputs<'_>) -> BTreeMap<StatementId, Statement> {
@@ -185,35 +204,26 @@ fn drawn_steps(
     predictors: &[SketchPredictor],
 ) -> (Vec<SketchStep>, Vec<OrderArrow>) {
     let evidence = Evidence::new(run);
-    // Hooked for order or control flow, not tracked: drawn only if it matters.
-    let beside = inputs.plan.map_or(&[][..], |plan| &plan.beside);
-    let beside: BTreeSet<StatementId> = beside.iter().map(|s| s.id).collect();
-    let matters = |p: &RankedPredictor| {
-        let statements = p.predictor.statements();
-        separates(p)
-            && (p.score.corrected_p < SIGNIFICANT || !statements.iter().any(|s| beside.contains(s)))
-    };
-    let best = |class| inputs.ranking.best(class).filter(|p| matters(p));
-    let order = best(PredictorClass::Order);
+    let named = named_predictors(inputs);
+    let order = named.iter().find(|p| p.class == PredictorClass::Order);
     let pattern = order
         .and_then(|p| last_occurrence(&evidence, &p.predictor))
         .unwrap_or_default();
-    let causes: BTreeSet<StatementId> = [PredictorClass::Value, PredictorClass::Branch]
-        .into_iter()
-        .filter_map(best)
+    let causes: BTreeSet<StatementId> = named
+        .iter()
+        .filter(|p| p.class != PredictorClass::Order)
         .flat_map(|p| p.predictor.statements().iter().copied())
         .collect();
+    let relevant = relevant(inputs, &named);
+    let origins = origins::origins(&evidence, &pattern, &causes);
     let subject = Subject {
         failing: inputs.failure.statement.id,
         pattern: &pattern,
+        origins: &origins,
         causes: &causes,
-        slice: &inputs
-            .slice
-            .entries
-            .iter()
-            .map(|e| e.statement.id)
-            .filter(|id| !beside.contains(id))
-            .collect(),
+        relevant: &relevant,
+        caller: inputs.failure.caller.map(|s| s.id),
+        functions: &|id| names.statements.get(&id).map(|s| s.function.as_str()),
     };
     let chosen = steps::choose(&evidence, &subject);
     let unordered = steps::unordered(&evidence, &chosen);
@@ -250,6 +260,52 @@ fn drawn_steps(
         None => Vec::new(),
     };
     (sketch_steps, arrows)
+}
+
+/// The predictors that the drawing is about: the causes, or else whatever
+/// separates best so far.
+fn named_predictors<'a>(inputs: &SketchInputs<'a>) -> Vec<&'a RankedPredictor> {
+    let causes = causes(inputs.ranking);
+    if !causes.is_empty() {
+        return causes;
+    }
+    let beside = beside(inputs);
+    let classes = [
+        PredictorClass::Order,
+        PredictorClass::Value,
+        PredictorClass::Branch,
+    ];
+    let best = classes.into_iter().filter_map(|c| inputs.ranking.best(c));
+    best.filter(|p| {
+        let statements = p.predictor.statements();
+        separates(p) && (is_significant(p) || !statements.iter().any(|s| beside.contains(s)))
+    })
+    .collect()
+}
+
+/// Hooked for order or control flow, not tracked: drawn only if it matters.
+fn beside(inputs: &SketchInputs<'_>) -> BTreeSet<StatementId> {
+    let beside = inputs.plan.map_or(&[][..], |plan| &plan.beside);
+    beside.iter().map(|s| s.id).collect()
+}
+
+/// The statements that are drawn if they ran: what explains the predictors that
+/// are good, or else what is nearest to the failure.
+fn relevant(inputs: &SketchInputs<'_>, named: &[&RankedPredictor]) -> BTreeSet<StatementId> {
+    let good = named.iter().filter(|p| is_good(p));
+    let causes: BTreeSet<StatementId> = good
+        .flat_map(|p| p.predictor.statements().iter().copied())
+        .collect();
+    let failing = inputs.failure.statement.id;
+    let caller = inputs.failure.caller.map(|s| s.id);
+    let explaining = explanation(inputs.slice, failing, caller, &causes);
+    if !explaining.is_empty() {
+        return explaining;
+    }
+    let beside = beside(inputs);
+    let nearest = inputs.slice.entries.iter().map(|e| e.statement.id);
+    let tracked = nearest.filter(|id| !beside.contains(id));
+    tracked.take(NEAREST_DRAWN).collect()
 }
 
 fn arrows(steps: &[Step], pattern: &[usize], predictor: u32) -> Vec<OrderArrow> {
@@ -346,7 +402,7 @@ fn static_steps(
 fn summary(inputs: &SketchInputs<'_>, names: &Names) -> String {
     let provenance = inputs.provenance;
     match best_overall(inputs.ranking).filter(|p| separates(p)) {
-        Some(best) if best.score.corrected_p < SIGNIFICANT => sentences::sentence(best, names),
+        Some(best) if is_significant(best) => sentences::sentence(best, names),
         Some(best) => format!(
             "{} Not yet significant (p = {:.2} after correction).",
             sentences::sentence(best, names),

@@ -8,16 +8,16 @@
 //! instead; where one execution holds two of its accesses (`n++` with another
 //! thread's access in between), it is shown as two steps.
 //!
-//! A sketch is short: the thread that failed and those of the pattern are drawn,
-//! and another thread only if it ran a statement of the slice that none of them
-//! ran. A statement that watchpoints discovered is drawn if it wrote, or if a
-//! predictor names it; one that only read explains nothing by itself.
+//! A sketch is short: of the statements, those are drawn that the caller calls
+//! relevant; of the threads, the one that failed and those of the pattern, and
+//! another only if it ran a relevant statement that none of them ran.
 //!
 //! Steps are sorted by evidence (each step stands at its most telling event);
 //! where there is none, by the middle of the intervals, and the pair is marked
 //! as unordered. The failing step is last: it did not complete, so whatever else
 //! was recorded happened before its end. If the failing statement left no event,
-//! the step is added without one.
+//! the step is added without one; so is the call that led into its function,
+//! which the stack proves.
 
 use super::order::Evidence;
 use sketch_model::{EventKind, Source, StatementId, ThreadIndex};
@@ -55,10 +55,16 @@ pub struct Subject<'a> {
     pub failing: StatementId,
     /// The events that realise the best order predictor, in its order.
     pub pattern: &'a [usize],
+    /// Writes of the values that the predictors are about.
+    pub origins: &'a [usize],
     /// Statements of the best value and branch predictors.
     pub causes: &'a BTreeSet<StatementId>,
-    /// Statements of the slice.
-    pub slice: &'a BTreeSet<StatementId>,
+    /// Statements that are drawn if they ran.
+    pub relevant: &'a BTreeSet<StatementId>,
+    /// The call that led into the failing function.
+    pub caller: Option<StatementId>,
+    /// The function of a statement.
+    pub functions: &'a dyn Fn(StatementId) -> Option<&'a str>,
 }
 
 /// Chooses and sorts the steps.
@@ -76,17 +82,15 @@ pub fn choose(evidence: &Evidence<'_>, subject: &Subject<'_>) -> Vec<Step> {
     for (number, execution) in executions.iter().enumerate() {
         last.insert((execution.thread, execution.statement), number);
     }
-    let realises = |e: &Execution| e.events.iter().any(|event| pattern.contains(event));
+    let telltale = |event: &usize| pattern.contains(event) || subject.origins.contains(event);
+    let realises = |e: &Execution| e.events.iter().any(telltale);
     let drawn = threads_drawn(evidence, failing_thread, subject);
-    let telling = |number: usize| {
-        let execution = &executions[number];
-        let wrote = |e: &usize| evidence.event(*e).kind == EventKind::Write;
-        subject.slice.contains(&execution.statement)
-            || subject.causes.contains(&execution.statement)
-            || execution.statement == failing
-            || execution.events.iter().any(wrote)
+    let telling = |statement: &StatementId| {
+        subject.relevant.contains(statement)
+            || subject.causes.contains(statement)
+            || *statement == failing
     };
-    last.retain(|(thread, _), number| drawn.contains(thread) && telling(*number));
+    last.retain(|(thread, statement), _| drawn.contains(thread) && telling(statement));
     let mut shown: BTreeSet<usize> = BTreeSet::new();
     let mut realised: BTreeSet<(ThreadIndex, StatementId)> = BTreeSet::new();
     for (number, execution) in executions.iter().enumerate() {
@@ -123,7 +127,33 @@ pub fn choose(evidence: &Evidence<'_>, subject: &Subject<'_>) -> Vec<Step> {
             failing: true,
         });
     }
-    sorted(evidence, steps)
+    let mut steps = sorted(evidence, steps);
+    add_caller(&mut steps, subject);
+    steps
+}
+
+/// Puts the call that led into the failing function before what ran there.
+fn add_caller(steps: &mut Vec<Step>, subject: &Subject<'_>) {
+    let Some((caller, fatal)) = subject.caller.zip(steps.last().cloned()) else {
+        return;
+    };
+    let own = |step: &Step| step.thread == fatal.thread;
+    if steps.iter().any(|s| own(s) && s.statement == caller) {
+        return;
+    }
+    let inside = (subject.functions)(fatal.statement);
+    let first = steps
+        .iter()
+        .position(|s| own(s) && (subject.functions)(s.statement) == inside);
+    let call = Step {
+        thread: fatal.thread,
+        statement: caller,
+        events: Vec::new(),
+        anchor: None,
+        times: 1,
+        failing: false,
+    };
+    steps.insert(first.unwrap_or(steps.len() - 1), call);
 }
 
 fn threads_drawn(
@@ -131,11 +161,12 @@ fn threads_drawn(
     failing: Option<ThreadIndex>,
     subject: &Subject<'_>,
 ) -> BTreeSet<ThreadIndex> {
-    let of_pattern = subject.pattern.iter().map(|e| evidence.event(*e).thread);
+    let telltale = subject.pattern.iter().chain(subject.origins);
+    let of_pattern = telltale.map(|e| evidence.event(*e).thread);
     let mut drawn: BTreeSet<ThreadIndex> = failing.into_iter().chain(of_pattern).collect();
     let mut ran: BTreeMap<ThreadIndex, BTreeSet<StatementId>> = BTreeMap::new();
     for event in &evidence.run.trace.events {
-        let statement = event.statement().filter(|s| subject.slice.contains(s));
+        let statement = event.statement().filter(|s| subject.relevant.contains(s));
         ran.entry(event.thread).or_default().extend(statement);
     }
     let mut told: BTreeSet<StatementId> = drawn
@@ -212,6 +243,10 @@ fn executions(evidence: &Evidence<'_>) -> (Vec<Execution>, Times) {
     for (key, _, count) in counts {
         let most = times.entry(key).or_default();
         *most = (*most).max(count);
+    }
+    for (thread, statement, count) in &evidence.run.counted {
+        let most = times.entry((*thread, *statement)).or_default();
+        *most = (*most).max(*count);
     }
     (executions, times)
 }

@@ -8,12 +8,12 @@
 //! with a symptom (see [`super::ranking`]), unless nothing better is left to be
 //! found: the whole slice is tracked, or [`FAR_ENOUGH`] statements are.
 //!
-//! Runs: three failing ones. With one, any predictor that held is perfect; with
-//! two, the successful runs needed grow with the square root of the number of
-//! predictors (hundreds); with three, with the cube root (tens). Successful runs
-//! cost little, recurrences cost what we want to save, so more than three are
-//! not asked for: as many successful runs are, as make a perfect predictor
-//! significant (DESIGN §4).
+//! Runs: recurrences of a failure are dear, successful runs are not. One failing
+//! run and a few successful ones give a hint: whatever is best there is worth
+//! following, and a σ at which nothing good shows is left at once. An end needs
+//! proof: at least two failing runs, and with them as many successful ones as make
+//! a perfect predictor significant after correction (DESIGN §4), hundreds for two
+//! failing runs, tens for three.
 
 use super::statistics::fisher;
 use serde::{Deserialize, Serialize};
@@ -27,10 +27,12 @@ pub const GOOD_F: f64 = 0.8;
 /// Beyond this many tracked statements a symptom may end a diagnosis.
 pub const FAR_ENOUGH: u32 = 64;
 
-const FAILING_RUNS: u64 = 3;
+/// With one failing run any predictor that held in it is perfect.
+const FEWEST_FAILING: u64 = 2;
+/// Fewer cannot contradict anything.
 const FEWEST_SUCCESSFUL: u64 = 20;
-/// Nobody waits for more; with three failing runs it suffices for 10¹⁵ tests.
-const MOST_SUCCESSFUL: u64 = 1_000_000;
+/// Successful runs in which a predictor must have been observable.
+const FEWEST_CONTRADICTING: u64 = 5;
 
 /// What an iteration found: the best predictor of each class.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -71,9 +73,8 @@ fn overall<'a>(
     candidates: impl Iterator<Item = &'a RankedPredictor>,
 ) -> Option<&'a RankedPredictor> {
     candidates.min_by(|a, b| {
-        let doubtful = |p: &RankedPredictor| p.score.corrected_p >= SIGNIFICANT;
-        doubtful(a)
-            .cmp(&doubtful(b))
+        is_significant(b)
+            .cmp(&is_significant(a))
             .then(is_good(b).cmp(&is_good(a)))
             .then(a.symptom.cmp(&b.symptom))
             .then(b.score.f_measure.total_cmp(&a.score.f_measure))
@@ -81,58 +82,75 @@ fn overall<'a>(
     })
 }
 
-/// Whether a predictor separates the runs well enough to end with.
+/// Whether a predictor separates the runs well enough to end with. One that
+/// hardly any successful run could contradict separates nothing; nor does one that
+/// holds in successful runs too, and has a high F only because most runs in which it
+/// could be observed failed.
 pub fn is_good(ranked: &RankedPredictor) -> bool {
+    let support = ranked.score.support;
+    let contradicting = support.successful_observed();
+    let holds = |held: u64, of: u64| held as f64 / of.max(1) as f64;
+    let failing = holds(support.failing_true, support.failing_observed());
+    let successful = holds(support.successful_true, contradicting);
     ranked.score.f_measure >= GOOD_F
+        && contradicting >= FEWEST_CONTRADICTING
+        && 2.0 * successful <= failing
+}
+
+/// Whether it cannot well be chance, after correction.
+pub fn is_significant(ranked: &RankedPredictor) -> bool {
+    ranked.score.corrected_p < SIGNIFICANT
 }
 
 /// Whether the diagnosis may end, by the results of its iterations in order;
 /// `far_enough` says whether it may end with a symptom.
 pub fn settled(history: &[IterationResult], far_enough: bool) -> bool {
+    stable(history, far_enough).is_some_and(is_significant)
+}
+
+/// Whether it would end here, were the best predictor significant: then more
+/// runs are worth waiting for, and a larger σ is not.
+pub fn promising(history: &[IterationResult], far_enough: bool) -> bool {
+    stable(history, far_enough).is_some()
+}
+
+/// The best predictor, if it is good and stayed the best of its class.
+fn stable(history: &[IterationResult], far_enough: bool) -> Option<&RankedPredictor> {
     let [.., previous, last] = history else {
-        return false;
+        return None;
     };
-    let Some(best) = last.overall() else {
-        return false;
-    };
-    let score = &best.score;
-    if !is_good(best) || score.corrected_p >= SIGNIFICANT || (best.symptom && !far_enough) {
-        return false;
+    let best = last.overall().filter(|best| is_good(best))?;
+    if best.symptom && !far_enough {
+        return None;
     }
-    let before = previous.best.iter().find(|p| p.class == best.class);
-    before.is_some_and(|before| {
-        best.predictor == before.predictor
-            || before.same_runs.contains(&best.predictor)
-            || best.same_runs.contains(&before.predictor)
-    })
+    let before = previous.best.iter().find(|p| p.class == best.class)?;
+    let stayed = best.predictor == before.predictor
+        || before.same_runs.contains(&best.predictor)
+        || best.same_runs.contains(&before.predictor);
+    stayed.then_some(best)
 }
 
-/// How many runs an iteration should wait for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Wanted {
-    pub failing: u64,
-    pub successful: u64,
+/// How much the runs of an iteration can say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Power {
+    Nothing,
+    /// There is something to compare: what is best is worth following.
+    Hint,
+    /// A perfect predictor would be significant.
+    Proof,
 }
 
-/// The runs to wait for when `tested` predictors are looked at the `looks`-th time.
-pub fn wanted(tested: u64, looks: u64) -> Wanted {
+/// What so many runs can say when `tested` predictors are looked at the
+/// `looks`-th time.
+pub fn power(failing: u64, successful: u64, tested: u64, looks: u64) -> Power {
+    if failing == 0 || successful < FEWEST_SUCCESSFUL {
+        return Power::Nothing;
+    }
     let tests = tested.max(1) as f64 * looks.max(1) as f64;
-    let enough = |successful| fisher(FAILING_RUNS, 0, 0, successful) * tests < SIGNIFICANT;
-    let (mut low, mut high) = (FEWEST_SUCCESSFUL, FEWEST_SUCCESSFUL);
-    while !enough(high) && high < MOST_SUCCESSFUL {
-        low = high;
-        high = (high * 2).min(MOST_SUCCESSFUL);
-    }
-    while low < high {
-        let middle = low + (high - low) / 2;
-        if enough(middle) {
-            high = middle;
-        } else {
-            low = middle + 1;
-        }
-    }
-    Wanted {
-        failing: FAILING_RUNS,
-        successful: high,
+    let proves = fisher(failing, 0, 0, successful) * tests < SIGNIFICANT;
+    if failing >= FEWEST_FAILING && proves {
+        Power::Proof
+    } else {
+        Power::Hint
     }
 }

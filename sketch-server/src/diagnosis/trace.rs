@@ -14,9 +14,12 @@
 //! Deliberately absent: order across threads. That is [`super::order`]'s.
 
 use super::attribution::{Attributor, CodeMap};
-use super::decoded_run::{DecodedRun, Hole, Passed, RunThread, WatchCoverage, weight_of};
+use super::decoded_run::{
+    DecodedRun, Hole, Passed, RunThread, ThinnedAccess, WatchCoverage, weight_of,
+};
 use super::executed::add_implied;
 use super::hits::{self, PlacedHits};
+use super::thinned;
 use super::withheld;
 use sketch_model::{
     EventKind, ExecutionTrace, Interval, LocationName, ObservedValue, Outcome, Pause, PointKind,
@@ -38,7 +41,11 @@ pub struct Timeline {
 pub fn decode(record: &RunRecord, plan: &TrackingPlan, code: &dyn CodeMap) -> Option<DecodedRun> {
     let variant = record.variant?;
     let mut gaps = record.gaps.clone();
-    let (mut timelines, missing) = probe_timelines(record, plan, &mut gaps);
+    let Recorded {
+        mut timelines,
+        thinned,
+        missing,
+    } = probe_timelines(record, plan, &mut gaps);
     let failing_tid = match &record.outcome {
         Outcome::Failure(report) => report.threads.first().map(|t| t.tid),
         Outcome::Success => None,
@@ -76,17 +83,24 @@ pub fn decode(record: &RunRecord, plan: &TrackingPlan, code: &dyn CodeMap) -> Op
         holes,
         missing: missing || record.unrecorded_threads > 0 || paused,
         passed: passed(record, plan),
+        thinned,
         watch,
+        by_trace: false,
+        counted: Vec::new(),
     })
 }
 
-/// The threads' probe events, and whether some could not be used.
-fn probe_timelines(
-    record: &RunRecord,
-    plan: &TrackingPlan,
-    gaps: &mut Vec<String>,
-) -> (Vec<Timeline>, bool) {
+/// What hooks recorded.
+struct Recorded {
+    timelines: Vec<Timeline>,
+    thinned: Vec<ThinnedAccess>,
+    /// Some of it could not be used.
+    missing: bool,
+}
+
+fn probe_timelines(record: &RunRecord, plan: &TrackingPlan, gaps: &mut Vec<String>) -> Recorded {
     let mut timelines: BTreeMap<ThreadIndex, Timeline> = BTreeMap::new();
+    let mut lost = Vec::new();
     let mut unknown = 0u64;
     for thread in &record.threads {
         if timelines.contains_key(&thread.index) {
@@ -96,7 +110,9 @@ fn probe_timelines(
             ));
             continue;
         }
-        let timeline = probe_timeline(thread, plan, &record.tracking.pauses, &mut unknown);
+        let mut timeline = probe_timeline(thread, plan, &record.tracking.pauses, &mut unknown);
+        lost.extend(thinned::take_in(&mut timeline, thread, plan));
+        add_implied(&mut timeline, plan);
         if thread.dropped > 0 {
             gaps.push(format!(
                 "thread {} lost {} of its events",
@@ -110,7 +126,11 @@ fn probe_timelines(
             "{unknown} recorded events belong to no hook of the plan and are not used"
         ));
     }
-    (timelines.into_values().collect(), unknown > 0)
+    Recorded {
+        timelines: timelines.into_values().collect(),
+        thinned: lost,
+        missing: unknown > 0,
+    }
 }
 
 fn probe_timeline(
@@ -135,16 +155,14 @@ fn probe_timeline(
         holes.insert(events.partition_point(|e| e.when.latest < pause.from));
         holes.insert(events.partition_point(|e| e.when.earliest < pause.to));
     }
-    let mut timeline = Timeline {
+    Timeline {
         thread: RunThread {
             index,
             tid: thread.tid,
         },
         events,
         holes,
-    };
-    add_implied(&mut timeline, plan);
-    timeline
+    }
 }
 
 /// The ways that branches went, by the threads' own accounts. They forget
@@ -167,7 +185,11 @@ fn passed(record: &RunRecord, plan: &TrackingPlan) -> Passed {
 }
 
 /// `None` if the plan has no such site or the record contradicts it.
-fn probe_event(thread: ThreadIndex, probe: &ProbeEvent, plan: &TrackingPlan) -> Option<TraceEvent> {
+pub fn probe_event(
+    thread: ThreadIndex,
+    probe: &ProbeEvent,
+    plan: &TrackingPlan,
+) -> Option<TraceEvent> {
     let site = plan.site(probe.site)?;
     let kind = match (probe.kind, site.kind) {
         (ProbeKind::Read, PointKind::Load) => EventKind::Read,
@@ -188,7 +210,7 @@ fn probe_event(thread: ThreadIndex, probe: &ProbeEvent, plan: &TrackingPlan) -> 
         candidates: vec![site.statement],
         kind,
         address: (access || synchronises).then_some(probe.address),
-        location: site.location.clone().filter(|_| access),
+        location: site.location.clone().filter(|_| access || synchronises),
         // Hooks do not carry what is wider than a register.
         value: (access && (1..=8).contains(&probe.size)).then_some(ObservedValue {
             value: probe.value,

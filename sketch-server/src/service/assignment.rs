@@ -14,7 +14,9 @@
 
 use super::campaign::Campaign;
 use super::plans;
-use sketch_model::{Assignment, AssignmentRequest, BuildId, CampaignState, Schema, VariantRef};
+use sketch_model::{
+    Assignment, AssignmentRequest, BuildId, CampaignState, Schema, Tier, VariantRef,
+};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
@@ -40,9 +42,14 @@ impl Assigner {
             .max_by_key(|c| (has_prospects(c), c.untracked_failures));
         let tracked = first.filter(|c| c.state == CampaignState::Tracking);
         let variant = tracked.filter(|_| !self.stays_with_p(&request.build));
+        let given = variant.map(|campaign| (campaign, self.give(campaign, request)));
         Assignment {
             schema: Schema::default(),
-            variant: variant.map(|campaign| self.give(campaign, request)),
+            variant: given.map(|(_, variant)| variant),
+            watches_nothing: given.is_some_and(|(campaign, variant)| {
+                let mut plans = campaign.plans.iter();
+                plans.any(|p| p.plan == variant.plan && p.tier == Tier::Inline)
+            }),
             finished: first.is_none() && !campaigns.is_empty(),
             expected: variant
                 .and_then(|campaign| campaign.failure.as_ref())
@@ -80,9 +87,7 @@ mod tests {
     use crate::service::plans::PlanRuns;
     use crate::service::storage::BuildCounts;
     use crate::service::symbolize::LocatedFailure;
-    use sketch_model::{
-        AgentId, CampaignId, FailureKind, SourceLocation, Statement, StatementId, Tier,
-    };
+    use sketch_model::{AgentId, CampaignId, FailureKind, SourceLocation, Statement, StatementId};
 
     fn tracking(id: u64, untracked_failures: u64) -> Campaign {
         let failure = LocatedFailure {
@@ -98,6 +103,7 @@ mod tests {
             },
             callers: Vec::new(),
             others: Vec::new(),
+            said: None,
         };
         let mut campaign = Campaign::begin(
             CampaignId(id),
@@ -148,6 +154,12 @@ mod tests {
         assert_eq!((count(None), count(Some(2))), (10, 0));
         assert!(count(Some(0)).abs_diff(count(Some(1))) <= 8, "{watching:?}");
         assert_eq!(given(Tier::Inline), Some(2));
+        let quiet = |tier| {
+            let assigner = Assigner::default();
+            let assignment = assigner.assign(&request(tier), &[campaign.clone()]);
+            assignment.watches_nothing
+        };
+        assert!(quiet(Tier::Inline) && !quiet(Tier::Watchpoints));
     }
 
     #[test]

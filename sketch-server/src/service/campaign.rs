@@ -8,16 +8,18 @@
 //! ```
 //!
 //! Why σ does not grow for ever: it is capped by the slice. At the cap a new
-//! build is worth its cost only for statements that watchpoints discovered, and
-//! only [`LAST_REBUILDS`] times; after that the campaign keeps tracking with
+//! build is worth its cost only for statements that watchpoints discovered or
+//! locations that need no watchpoint any more, and only [`LAST_REBUILDS`] times; after that the campaign keeps tracking with
 //! the build it has until it settles or is stopped.
 //!
 //! Counts of one iteration start at zero: runs of different tracked builds are
 //! never pooled, because probing changes how often a program fails.
 
 use super::plans::PlanRuns;
+use super::promotion::Promotion;
 use super::storage::{BuildCounts, RunRole};
 use super::symbolize::LocatedFailure;
+use super::traced_runs::TracedRuns;
 use crate::diagnosis::IterationResult;
 use serde::{Deserialize, Serialize};
 use sketch_model::{
@@ -26,16 +28,18 @@ use sketch_model::{
 };
 use std::collections::BTreeSet;
 
-/// σ of the first iteration.
-pub const FIRST_SIGMA: u32 = 2;
+/// σ of the first iteration. The published system begins with 2, because there
+/// each tracked statement costs the program; here a governor bounds the cost,
+/// recurrences are what is dear, and each iteration costs at least one.
+pub const FIRST_SIGMA: u32 = 16;
 
-/// How often discovered statements alone, with σ at the slice's length, are
-/// reason enough for another tracked build.
+/// How often discovered statements or promoted locations alone, with σ at the
+/// slice's length, are reason enough for another tracked build.
 pub const LAST_REBUILDS: u32 = 3;
 
 /// Failing runs of tracked builds, nearly without successful ones, after which
 /// watching is given up.
-pub const OVERWHELMED: u64 = 12;
+pub const OVERWHELMED: u64 = 6;
 
 /// Everything about one diagnosis that outlives the process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -56,6 +60,13 @@ pub struct Campaign {
     pub slice_statements: Option<u32>,
     /// Statements that watchpoints found outside the plan, in order of discovery.
     pub discovered: Vec<StatementId>,
+    /// Statements that explain the best predictors so far, whatever their
+    /// distance: the next plan tracks them.
+    #[serde(default)]
+    pub explaining: Vec<StatementId>,
+    /// Locations of which hooks can tell all that watchpoints found.
+    #[serde(default)]
+    pub promotions: Vec<Promotion>,
     /// Rebuilds made with σ already at the slice's length.
     pub last_rebuilds: u32,
     /// Watching made nearly every run fail: plans watch nothing from then on.
@@ -91,12 +102,15 @@ pub struct Campaign {
     /// When the failure was seen; `None` if that was before it was noted.
     #[serde(default)]
     pub seen: Option<Seen>,
+    /// Runs of P whose Intel PT tells of branches; they belong to no iteration.
+    #[serde(default)]
+    pub traced: TracedRuns,
 }
 
 /// What the current iteration's population says.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
-    /// There are as many failing and successful runs as the statistics want.
+    /// This iteration has said what it can: the next one may begin.
     pub enough: bool,
     /// The stop rule holds.
     pub settled: bool,
@@ -105,6 +119,10 @@ pub struct Verdict {
     pub best: Option<BestPredictor>,
     /// Statements outside the plan that watchpoints found so far.
     pub discovered: Vec<StatementId>,
+    /// Statements that explain the best predictors.
+    pub explaining: Vec<StatementId>,
+    /// Locations that need no watchpoint in the next plan.
+    pub promotions: Vec<Promotion>,
 }
 
 /// What to do after a verdict.
@@ -173,6 +191,8 @@ impl Campaign {
             iteration: 1,
             slice_statements: None,
             discovered: Vec::new(),
+            explaining: Vec::new(),
+            promotions: Vec::new(),
             last_rebuilds: 0,
             quiet: false,
             looks: 0,
@@ -190,6 +210,7 @@ impl Campaign {
             history: Vec::new(),
             declared: false,
             seen: None,
+            traced: TracedRuns::default(),
         }
     }
 
@@ -198,6 +219,13 @@ impl Campaign {
             CampaignState::Preparing | CampaignState::Tracking => false,
             CampaignState::Settled | CampaignState::Stopped | CampaignState::Failed => true,
         }
+    }
+
+    /// What plans track beside the nearest σ statements of the slice.
+    pub fn beyond_sigma(&self) -> Vec<StatementId> {
+        let explaining = self.explaining.iter();
+        let further = explaining.filter(|id| !self.discovered.contains(id));
+        self.discovered.iter().chain(further).copied().collect()
     }
 
     /// A tracked build that is being made or run, by its plan.
@@ -288,6 +316,7 @@ impl Campaign {
     /// Moves on as the verdict says.
     pub fn judge(&mut self, verdict: Verdict) -> Step {
         self.best = verdict.best;
+        self.explaining = verdict.explaining;
         if self.state != CampaignState::Tracking {
             return Step::Keep;
         }
@@ -297,19 +326,25 @@ impl Campaign {
             }
             self.quiet = true;
             self.learn(verdict.discovered);
+            self.promotions = verdict.promotions;
             return self.next_iteration();
         }
         self.looks += 1;
         self.failing_at_last_look = self.tracked_failing;
         let known = self.discovered.len();
         self.learn(verdict.discovered);
+        let promoted = |p: &Promotion| self.promotions.iter().any(|q| q.location == p.location);
+        let cheaper = !verdict.promotions.iter().all(promoted);
+        self.promotions = verdict.promotions;
         if verdict.settled {
             self.state = CampaignState::Settled;
             return Step::Settle;
         }
         match self.wider() {
             Some(sigma) => self.sigma = sigma,
-            None if self.discovered.len() > known && self.last_rebuilds < LAST_REBUILDS => {
+            None if (self.discovered.len() > known || cheaper)
+                && self.last_rebuilds < LAST_REBUILDS =>
+            {
                 self.last_rebuilds += 1;
             }
             None => {
@@ -321,6 +356,25 @@ impl Campaign {
         }
         self.history = vec![verdict.result];
         self.next_iteration()
+    }
+
+    /// Whether traced runs of P may come.
+    pub fn expects_traces(&self) -> bool {
+        self.fleet.contains(&Tier::IntelPt)
+    }
+
+    /// Takes note of a verdict that a traced run of P brought. It may end the
+    /// campaign; σ and the tracked builds go their own way.
+    pub fn judge_traced(&mut self, verdict: Verdict) {
+        self.best = verdict.best;
+        if self.is_over() || !verdict.enough {
+            return;
+        }
+        self.looks += 1;
+        if verdict.settled {
+            self.state = CampaignState::Settled;
+        }
+        self.history = vec![verdict.result];
     }
 
     /// Nearly every tracked run fails, so there is nothing to compare with. A

@@ -1,5 +1,5 @@
 //! What follows from runs that arrived. What follows from jobs and from developers'
-//! words stands in `desk_orders`.
+//! words stands in `orders`.
 //!
 //! A batch of runs becomes one [`Changes`] value, committed at once. What this
 //! process keeps in memory is a copy: should the commit fail, because the storage
@@ -10,12 +10,17 @@
 //! is a pure function of the runs that were filed for it, so after a restart, or
 //! on another server, it is made again by reading them.
 
+mod orders;
+mod traces;
+
 use super::campaign::Campaign;
 use super::diagnose::Tracking;
 use super::storage::{
     Arrival, BuildCounts, Changes, Filing, Revised, RunRole, Storage, StorageError, StoredRun,
 };
 use super::symbolize::LocatedFailure;
+use super::trace_map::TraceMap;
+use super::traced_runs::KeptTrace;
 use super::worker::Tools;
 use super::workshop::{BuildCode, WorkshopError};
 use crate::diagnosis::same_picture;
@@ -37,13 +42,16 @@ const READ_BACK: usize = 256;
 
 pub struct Desk {
     runtime: Handle,
-    pub(super) storage: Arc<dyn Storage>,
+    storage: Arc<dyn Storage>,
     tools: Tools,
-    pub(super) campaigns: BTreeMap<CampaignId, Revised>,
+    campaigns: BTreeMap<CampaignId, Revised>,
     tracking: HashMap<CampaignId, Tracking>,
     /// The last sketch of campaigns that are being tracked.
     published: HashMap<CampaignId, FailureSketch>,
     codes: HashMap<(BuildId, Option<VariantRef>), Arc<dyn BuildCode>>,
+    trace_maps: HashMap<(BuildId, Option<VariantRef>), Arc<TraceMap>>,
+    /// Traced successes of builds that have no campaign yet.
+    waiting_traces: HashMap<BuildId, Vec<KeptTrace>>,
     /// What this batch has read of the builds' counters, and added to it.
     counts: HashMap<BuildId, BuildCounts>,
     /// Campaigns that have moved on in memory and not yet in the storage.
@@ -77,6 +85,8 @@ impl Desk {
             tracking: HashMap::new(),
             published: HashMap::new(),
             codes: HashMap::new(),
+            trace_maps: HashMap::new(),
+            waiting_traces: HashMap::new(),
             counts: HashMap::new(),
             ahead: HashSet::new(),
             stale: true,
@@ -125,7 +135,7 @@ impl Desk {
     }
 
     /// Reads what other servers have changed, or what may not be as it is here.
-    pub(super) fn refresh(&mut self) -> Result<(), StorageError> {
+    fn refresh(&mut self) -> Result<(), StorageError> {
         if !self.shared && !self.stale {
             return Ok(());
         }
@@ -213,6 +223,9 @@ impl Desk {
         if let Some(variant) = record.variant.filter(|_| counted) {
             self.count_tracked(record, variant, role, after, &mut changes)?;
         }
+        if record.variant.is_none() && record.pt.is_some() {
+            self.take_traced(record, signature.as_ref(), after, &mut changes)?;
+        }
         if let Some(signature) = signature {
             self.note_seen(&signature, &mut changes);
         }
@@ -249,7 +262,10 @@ impl Desk {
         let mut revised = known
             .cloned()
             .unwrap_or_else(|| Revised::new(self.new_campaign(&record.build, failure, before)));
-        revised.campaign.fleet.insert(record.tier);
+        // What somebody decoded before sending comes from no agent of the fleet.
+        if record.pt.as_ref().is_none_or(|pt| pt.decoded.is_none()) {
+            revised.campaign.fleet.insert(record.tier);
+        }
         if role == RunRole::Untracked {
             revised.campaign.untracked_failures += 1;
         }
@@ -266,7 +282,10 @@ impl Desk {
         tracing::info!(campaign = %id, title = failure.title, "a new failure");
         let named = (failure.signature, failure.title);
         match failure.located {
-            Ok(located) => Campaign::begin(id, build.clone(), program, located, before),
+            Ok(located) => Campaign {
+                sigma: self.tools.workshop.first_sigma(),
+                ..Campaign::begin(id, build.clone(), program, located, before)
+            },
             Err(problem) => {
                 Campaign::impossible(id, build.clone(), program, named, before, problem)
             }
@@ -290,6 +309,7 @@ impl Desk {
             revision,
         } = known;
         self.ensure_tracking(&campaign)?;
+        let traced = self.traced(record);
         let Some(tracking) = self.tracking.get_mut(&campaign.id) else {
             campaign.fail(
                 "the files of its tracked build are no longer in the data folder, so its runs \
@@ -302,9 +322,9 @@ impl Desk {
         campaign.count_for(variant.plan, role);
         campaign.fleet.insert(record.tier);
         if role != RunRole::OtherFailure {
-            tracking.add(record);
+            tracking.add(record, traced.as_ref());
         }
-        let worth_a_look = role == RunRole::Failing || tracking.enough(&campaign);
+        let worth_a_look = role == RunRole::Failing || tracking.can_say_more(&campaign);
         let failure = campaign.failure.clone();
         if let Some(failure) = failure.filter(|_| worth_a_look && campaign.look_is_due()) {
             let version = campaign.sketch_version + 1;
@@ -312,7 +332,6 @@ impl Desk {
             let sketch = self.numbered(look.sketch, &mut campaign)?;
             let step = campaign.judge(look.verdict);
             tracing::info!(campaign = %campaign.id, version = sketch.version, ?step, "a look");
-            self.published.insert(campaign.id, sketch.clone());
             changes.sketches.push(sketch);
         }
         changes.campaigns.push(Revised { campaign, revision });
@@ -334,6 +353,7 @@ impl Desk {
             Some(last) if same_picture(&last, &sketch) => last.version,
             _ => campaign.next_sketch(),
         };
+        self.published.insert(campaign.id, sketch.clone());
         Ok(sketch)
     }
 
@@ -345,12 +365,22 @@ impl Desk {
         let Some(slice) = self.wait(self.storage.slice(campaign.id))? else {
             return Ok(());
         };
-        let mut tracking = Tracking::new(slice);
-        for plan in campaign.plan_numbers() {
+        let mut tracking = Tracking::new(slice.clone());
+        self.add_traced_runs(&mut tracking, campaign, &slice)?;
+        let built = match campaign.state {
+            CampaignState::Tracking => campaign.plan_numbers(),
+            _ => Vec::new(),
+        };
+        for plan in built {
             let variant = campaign.variant(plan);
-            let Some(iteration) = self.wait(self.storage.iteration(variant))? else {
+            let Some(mut iteration) = self.wait(self.storage.iteration(variant))? else {
                 return Ok(());
             };
+            if iteration.plan.traces_branches()
+                && let Ok(map) = self.trace_map(&campaign.build, Some(variant))
+            {
+                map.place_branches(&iteration.plan, &mut iteration.placement);
+            }
             let Ok(code) = self.code(&campaign.build, Some(variant))? else {
                 return Ok(());
             };
@@ -361,7 +391,8 @@ impl Desk {
                 let Some(last) = runs.last() else { break };
                 after = last.arrival;
                 for run in &runs {
-                    tracking.add(&run.record);
+                    let traced = self.traced(&run.record);
+                    tracking.add(&run.record, traced.as_ref());
                 }
             }
         }
@@ -455,7 +486,7 @@ impl Desk {
         Ok(code)
     }
 
-    pub(super) fn commit(&mut self, changes: Changes) -> Result<(), StorageError> {
+    fn commit(&mut self, changes: Changes) -> Result<(), StorageError> {
         let campaigns = changes.campaigns.clone();
         if let Err(error) = self.wait(self.storage.commit(changes)) {
             self.ahead.extend(campaigns.iter().map(|c| c.campaign.id));
@@ -492,7 +523,7 @@ impl Desk {
         }
     }
 
-    pub(super) fn wait<T>(&self, answer: impl Future<Output = T>) -> T {
+    fn wait<T>(&self, answer: impl Future<Output = T>) -> T {
         self.runtime.block_on(answer)
     }
 }

@@ -5,17 +5,20 @@
 //! except for which failing runs are kept for drawing.
 
 use super::campaign::{Campaign, Verdict};
+use super::plans::TRACED;
+use super::promotion::Findings;
 use super::storage::{BuildCounts, IterationRecord};
 use super::symbolize::{LocatedFailure, is_abort};
+use super::traced_runs::StoredTrace;
 use super::workshop::BuildCode;
 use crate::diagnosis::stop_rule::{FAR_ENOUGH, best_overall};
 use crate::diagnosis::{
     self, Answer, DecodedRun, FailureWords, Hooks, IterationResult, Nearness, Observations,
-    Population, SketchInputs, Wanted,
+    Population, Power, SketchInputs, TracedInput,
 };
 use sketch_model::{
     BestPredictor, FailureSketch, LocationName, PredictorClass, Privacy, Provenance, Ranking,
-    RunRecord, Slice, Statement, StatementId, Tier, TrackingPlan,
+    RunRecord, Slice, Statement, StatementId, Tier, TracedRun, TrackingPlan,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -29,8 +32,11 @@ pub struct Tracking {
     /// By plan: runs of different plans are never pooled.
     strata: BTreeMap<u32, Stratum>,
     discovered: BTreeSet<StatementId>,
+    findings: Findings,
     drawable: Vec<Drawable>,
     governed: Governed,
+    /// What the last look could say.
+    said: Power,
 }
 
 /// What the governor left of the runs.
@@ -75,8 +81,10 @@ impl Tracking {
             slice,
             strata: BTreeMap::new(),
             discovered: BTreeSet::new(),
+            findings: Findings::default(),
             drawable: Vec::new(),
             governed: Governed::default(),
+            said: Power::Nothing,
         }
     }
 
@@ -96,32 +104,68 @@ impl Tracking {
         self.strata.insert(plan, stratum);
     }
 
-    /// Adds a run of one of this iteration's tracked builds.
-    pub fn add(&mut self, record: &RunRecord) {
+    /// Adds a run of one of this iteration's tracked builds, with what its Intel
+    /// PT says.
+    pub fn add(&mut self, record: &RunRecord, traced: Option<&TracedRun>) {
         let number = record.variant.map_or(0, |variant| variant.plan);
         let Some(stratum) = self.strata.get_mut(&number) else {
             return;
         };
-        if record.failed() {
-            stratum.failing += 1;
-        } else {
-            stratum.successful += 1;
-        }
         let plan = &stratum.iteration.plan;
-        let Some(run) = diagnosis::decode(record, plan, stratum.code.code_map()) else {
+        let Some(mut run) = diagnosis::decode(record, plan, stratum.code.code_map()) else {
             return;
         };
+        let untraced = TracedRun {
+            gaps: vec!["it came without the trace that tells of its branches".to_owned()],
+            ..TracedRun::default()
+        };
+        if let Some(traced) = traced.or(plan.traces_branches().then_some(&untraced)) {
+            diagnosis::add_trace(&mut run, traced, plan);
+        }
+        self.findings.add(record, &run, plan);
+        self.governed.runs += 1;
+        self.governed.paused += u64::from(!record.tracking.pauses.is_empty());
+        self.governed.coverage += record.tracking.coverage();
+        self.governed.privacy.insert(record.privacy);
+        self.count(number, run, record.tier);
+    }
+
+    /// Adds a run of P by its trace.
+    pub fn add_traced(&mut self, stored: &StoredTrace) {
+        let Some(stratum) = self.strata.get(&TRACED) else {
+            return;
+        };
+        let input = TracedInput {
+            run: &stored.run,
+            variant: stratum.iteration.variant,
+            failed: stored.failed,
+            weight: stored.weight,
+            failing_tid: stored.failing_tid,
+            traced: &stored.traced,
+        };
+        let mut run = diagnosis::of_trace(&input, &stratum.iteration.plan);
+        run.trace.gaps.extend(stored.gaps.iter().cloned());
+        self.governed.privacy.insert(stored.privacy);
+        self.count(TRACED, run, stored.tier);
+    }
+
+    fn count(&mut self, number: u32, run: DecodedRun, tier: Tier) {
+        let Some(stratum) = self.strata.get_mut(&number) else {
+            return;
+        };
+        let failed = run.trace.failed;
+        match failed {
+            true => stratum.failing += 1,
+            false => stratum.successful += 1,
+        }
+        let plan = &stratum.iteration.plan;
         let observations = diagnosis::observe_hooked(&run, plan, &stratum.hooks);
         stratum.population.add(&observations);
         stratum
             .ran
             .extend(diagnosis::executed(&run, plan).into_keys());
         self.discovered.extend(run.discovered(plan));
-        self.governed.runs += 1;
-        self.governed.paused += u64::from(!record.tracking.pauses.is_empty());
-        self.governed.coverage += record.tracking.coverage();
-        self.governed.privacy.insert(record.privacy);
-        if record.failed() {
+        if failed {
             if self.drawable.len() == DRAWABLE_KEPT {
                 self.drawable.remove(0);
             }
@@ -129,25 +173,28 @@ impl Tracking {
                 plan: number,
                 run,
                 observations,
-                tier: record.tier,
+                tier,
             });
         }
     }
 
-    /// Whether some plan has as many runs as the statistics want.
-    pub fn enough(&self, campaign: &Campaign) -> bool {
+    /// How much the plan with the most telling runs can say.
+    fn power(&self, campaign: &Campaign) -> Power {
         let tested = self.strata.values().map(|s| s.population.tested());
-        let Wanted {
-            failing,
-            successful,
-        } = diagnosis::wanted(tested.sum(), campaign.looks + 1);
-        let has = |s: &Stratum| s.failing >= failing && s.successful >= successful;
-        self.strata.values().any(has)
+        let tested = tested.sum();
+        let of =
+            |s: &Stratum| diagnosis::power(s.failing, s.successful, tested, campaign.looks + 1);
+        self.strata.values().map(of).max().unwrap_or(Power::Nothing)
+    }
+
+    /// Whether runs since the last look raised what can be said.
+    pub fn can_say_more(&self, campaign: &Campaign) -> bool {
+        self.power(campaign) > self.said
     }
 
     /// Looks at the population: ranks, judges, and draws sketch `version`.
     pub fn look(
-        &self,
+        &mut self,
         campaign: &Campaign,
         failure: &LocatedFailure,
         version: u32,
@@ -159,12 +206,21 @@ impl Tracking {
         };
         let populations: Vec<&Population> = self.strata.values().map(|s| &s.population).collect();
         let ranking = diagnosis::rank_apart(&populations, campaign.looks + 1, &nearness);
-        let enough = self.enough(campaign);
         let result = IterationResult::of(campaign.iteration, &ranking);
         let mut history = campaign.history.clone();
         history.push(result.clone());
-        let far_enough = campaign.wider().is_none() || campaign.sigma >= FAR_ENOUGH;
-        let settled = enough && diagnosis::settled(&history, far_enough);
+        // Traces of P are read for the whole slice, whatever σ is.
+        let by_trace = self.strata.keys().all(|plan| *plan == TRACED);
+        let at_the_end = by_trace || campaign.wider().is_none();
+        let far_enough = at_the_end || campaign.sigma >= FAR_ENOUGH;
+        let power = self.power(campaign);
+        self.said = power;
+        let settled = power == Power::Proof && diagnosis::settled(&history, far_enough);
+        let enough = match power {
+            Power::Nothing => false,
+            Power::Hint => !at_the_end && !diagnosis::promising(&history, far_enough),
+            Power::Proof => true,
+        };
         let sketch = self.sketch(campaign, failure, &ranking, version, counts, settled);
         Look {
             verdict: Verdict {
@@ -173,9 +229,22 @@ impl Tracking {
                 result,
                 best: best_of(&ranking, &sketch),
                 discovered: self.discovered.iter().copied().collect(),
+                explaining: self.explaining(failure, &ranking),
+                promotions: self.findings.promotions(&campaign.promotions),
             },
             sketch,
         }
+    }
+
+    /// What the next plan should track to explain the best predictors.
+    fn explaining(&self, failure: &LocatedFailure, ranking: &Ranking) -> Vec<StatementId> {
+        let best = best_overall(ranking).into_iter();
+        let named = best.chain(diagnosis::causes(ranking));
+        let causes = named.flat_map(|p| p.predictor.statements()).copied();
+        let caller = failure.callers.first().map(|s| s.id);
+        let all =
+            diagnosis::explanation(&self.slice, failure.failing.id, caller, &causes.collect());
+        all.into_iter().collect()
     }
 
     fn sketch(
@@ -201,12 +270,21 @@ impl Tracking {
         let governed = &self.governed;
         provenance.coverage = (governed.runs > 0).then(|| governed.coverage / governed.runs as f64);
         provenance.paused_runs = governed.paused;
+        let plans = || self.strata.values().map(|s| &s.iteration.plan);
+        let usual = plans().filter(|plan| !plan.audit);
+        let watched: BTreeSet<&LocationName> = usual.flat_map(|plan| &plan.watched).collect();
+        provenance.watched = watched.into_iter().cloned().collect();
+        let promoted: BTreeSet<&LocationName> = plans().flat_map(|plan| &plan.promoted).collect();
+        provenance.promoted = promoted.into_iter().cloned().collect();
         if governed.privacy.iter().any(|level| *level != Privacy::Full) {
             let levels = governed.privacy.iter().map(ToString::to_string);
             provenance.privacy = levels.collect::<Vec<_>>().join(" or ");
         }
         if let Some(drawn) = drawn {
             provenance.tier = drawn.tier;
+            if drawn.run.by_trace {
+                provenance.control_flow = "Intel PT".to_owned();
+            }
             provenance.drawn_run = Some(drawn.run.trace.run.clone());
         }
         draw(Drawing {
@@ -232,35 +310,33 @@ impl Tracking {
                 "watchpoints made nearly every run fail, so nothing is watched any more".into(),
             );
         }
-        if self.strata.len() > 1 {
-            let counts = self.strata.iter().map(|(number, s)| {
-                let all = s.failing + s.successful;
+        if campaign.traced.left_out() > 0 {
+            gaps.push(format!(
+                "{} traced runs of the program itself are beyond what is kept",
+                campaign.traced.left_out()
+            ));
+        }
+        if self.planned().count() > 1 {
+            let counts = self.planned().map(|s| {
+                let (number, all) = (s.iteration.variant.plan, s.failing + s.successful);
                 format!("plan {number}: {} of {all} runs failed", s.failing)
             });
             let counts: Vec<String> = counts.collect();
             gaps.push(format!(
                 "{} plans watch different locations and are counted apart ({})",
-                self.strata.len(),
+                counts.len(),
                 counts.join(", ")
             ));
         }
         let unwatched = |s: &Stratum| s.iteration.plan.unwatched.iter().cloned().collect();
         let missed: Option<BTreeSet<LocationName>> =
-            self.strata.values().map(unwatched).reduce(|a, b| &a & &b);
+            self.planned().map(unwatched).reduce(|a, b| &a & &b);
         let missed = missed.unwrap_or_default();
-        if !missed.is_empty()
-            && self
-                .strata
-                .values()
-                .any(|s| !s.iteration.plan.watched.is_empty())
-        {
+        if !missed.is_empty() && self.planned().any(|s| !s.iteration.plan.watched.is_empty()) {
             let names: Vec<String> = missed.iter().map(ToString::to_string).collect();
             gaps.push(format!("no plan watches {}", names.join(", ")));
         }
-        let tracked = self
-            .strata
-            .values()
-            .flat_map(|s| &s.iteration.plan.statements);
+        let tracked = self.planned().flat_map(|s| &s.iteration.plan.statements);
         let tracked: BTreeSet<StatementId> = tracked.map(|s| s.id).collect();
         let ran = |id: &&StatementId| self.strata.values().any(|s| s.ran.contains(*id));
         let idle = tracked.len() - tracked.iter().filter(ran).count();
@@ -271,6 +347,16 @@ impl Tracking {
             ));
         }
         gaps
+    }
+
+    /// The plans that were built; P itself only if there is nothing else.
+    fn planned(&self) -> impl Iterator<Item = &Stratum> {
+        let alone = self.strata.len() == 1;
+        let of_plan = move |(number, _): &(&u32, &Stratum)| alone || **number != TRACED;
+        self.strata
+            .iter()
+            .filter(of_plan)
+            .map(|(_, stratum)| stratum)
     }
 
     /// The failing run that shows most: one in which the best order (or else
@@ -343,6 +429,8 @@ fn draw(drawing: Drawing<'_>) -> FailureSketch {
             kind: &drawing.failure.kind,
             statement: &drawing.failure.failing,
             stack: &drawing.failure.stack(),
+            caller: drawing.failure.callers.first(),
+            said: drawing.failure.said.as_ref(),
         },
         slice: drawing.slice,
         plan: drawing.plan,
@@ -359,8 +447,8 @@ fn provenance(campaign: &Campaign, slice: &Slice, counts: BuildCounts) -> Proven
     let rate = |failures: u64, runs: u64| (runs > 0).then(|| failures as f64 / runs as f64);
     let summary = campaign.summary(counts);
     Provenance {
-        failing_runs: campaign.tracked_failing,
-        successful_runs: campaign.tracked_successful,
+        failing_runs: campaign.tracked_failing + campaign.traced.failing(),
+        successful_runs: campaign.tracked_successful + campaign.traced.successful(),
         all_runs: summary.runs,
         all_failures: summary.failures,
         sigma: campaign.sigma,
@@ -379,6 +467,8 @@ fn provenance(campaign: &Campaign, slice: &Slice, counts: BuildCounts) -> Proven
         ),
         coverage: None,
         paused_runs: 0,
+        watched: Vec::new(),
+        promoted: Vec::new(),
     }
 }
 

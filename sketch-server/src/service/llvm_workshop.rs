@@ -8,6 +8,7 @@
 use super::code_map::{BinaryCode, StatementTable};
 use super::symbolize::{LocatedFailure, is_abort};
 use super::symbols::Symbols;
+use super::trace_map::TraceMap;
 use super::workshop::{BuildCode, TrackedBinary, Workshop, WorkshopError};
 use build_store::{BuildManifest, BuildStore, ModuleStatus, NewGraph, RegisteredBuild, StoreError};
 use instrumenter::InstrumentError;
@@ -143,6 +144,23 @@ impl Workshop for LlvmWorkshop {
         };
         let symbols = symbols.map_err(|error| bad_build(build, error))?;
         Ok(Arc::new(BinaryCode::new(build.clone(), symbols, loaded)))
+    }
+
+    fn trace_map(
+        &self,
+        build: &BuildId,
+        tracked: Option<Vec<u8>>,
+    ) -> Result<Arc<TraceMap>, WorkshopError> {
+        let loaded = self.loaded(build)?;
+        let binary = match tracked {
+            Some(binary) => binary,
+            None => {
+                let binary = loaded.registered.binary();
+                binary.map_err(|error| bad_build(build, error))?
+            }
+        };
+        let map = TraceMap::new(build, binary, &loaded.program);
+        Ok(Arc::new(map.map_err(|error| bad_build(build, error))?))
     }
 
     fn slice(&self, build: &BuildId, failure: &LocatedFailure) -> Result<Slice, WorkshopError> {

@@ -7,23 +7,33 @@
 //! some agent of the fleet can make use of are built, and of those that watch at
 //! most [`MOST_WATCHING`], nearest locations first; what they leave out is said
 //! in the plans (`unwatched`) and comes with a later iteration, when a tracked
-//! access needs no watch any more.
+//! access needs no watch any more. For agents that trace (Intel PT) each has a
+//! second form without hooks for branches: the trace tells of those.
 //!
 //! An agent gets a plan of the highest tier that it can serve, among those the
 //! one with the fewest runs; except that it stays with a plan of its own, chosen
 //! by its name, while that is not more than [`SLACK`] runs ahead: changing plans
 //! costs an agent the making of another tracked build. If no plan fits, it gets one that asks for more:
 //! its hooks work, and the record says that its watchpoints were refused.
+//!
+//! An audit plan watches locations that have handed over to hooks. One run in
+//! [`AUDIT_SHARE`] of those that could gets it.
 
 use serde::{Deserialize, Serialize};
 use sketch_model::{AgentId, Tier, TrackingPlan};
 use std::collections::BTreeSet;
+
+/// The number of the plan by which traced runs of P itself are read.
+pub const TRACED: u32 = u32::MAX;
 
 /// Plans with watchpoints that one iteration builds.
 pub const MOST_WATCHING: usize = 2;
 
 /// How many runs a plan may be ahead of the others before its agents change.
 pub const SLACK: u64 = 8;
+
+/// One tracked run in this many audits the promoted locations.
+pub const AUDIT_SHARE: u64 = 16;
 
 /// A plan of the current iteration, with the runs that used it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +46,9 @@ pub struct PlanRuns {
     pub successful: u64,
     /// Runs that failed in another way.
     pub otherwise: u64,
+    /// It audits promoted locations.
+    #[serde(default)]
+    pub audit: bool,
 }
 
 impl PlanRuns {
@@ -46,6 +59,15 @@ impl PlanRuns {
             failing: 0,
             successful: 0,
             otherwise: 0,
+            audit: false,
+        }
+    }
+
+    /// A plan that nobody has run yet.
+    pub fn of(plan: &TrackingPlan) -> PlanRuns {
+        PlanRuns {
+            audit: plan.audit,
+            ..PlanRuns::new(plan.variant, plan.tier)
         }
     }
 
@@ -63,6 +85,8 @@ pub fn worth_building(
 ) -> Vec<TrackingPlan> {
     let watches = !quiet && fleet.iter().any(|tier| *tier >= Tier::Watchpoints);
     let inline_only = fleet.contains(&Tier::Inline);
+    let count = plans.len();
+    let (audits, plans): (Vec<_>, Vec<_>) = plans.into_iter().partition(|p| p.audit);
     let (watching, inline): (Vec<_>, Vec<_>) =
         plans.into_iter().partition(|p| p.tier > Tier::Inline);
     let mut chosen: Vec<TrackingPlan> = watching.into_iter().take(MOST_WATCHING).collect();
@@ -72,7 +96,34 @@ pub fn worth_building(
     if chosen.is_empty() || inline_only {
         chosen.extend(inline);
     }
+    let mut chosen = by_trace(chosen, fleet, count);
+    if watches {
+        chosen.extend(audits);
+    }
     chosen
+}
+
+/// With agents that trace, plans without hooks for branches: each of the most
+/// that the fleet can use, beside its original if others need that.
+fn by_trace(chosen: Vec<TrackingPlan>, fleet: &BTreeSet<Tier>, count: usize) -> Vec<TrackingPlan> {
+    let best = chosen.iter().map(|plan| plan.tier).max();
+    let Some(best) = best.filter(|_| fleet.contains(&Tier::IntelPt)) else {
+        return chosen;
+    };
+    let traced = chosen.iter().filter(|plan| plan.tier == best);
+    let traced: Vec<TrackingPlan> = traced
+        .map(|plan| TrackingPlan {
+            variant: count as u32 + plan.variant,
+            tier: Tier::IntelPt,
+            ..plan.clone()
+        })
+        .collect();
+    let needed = |plan: &TrackingPlan| match plan.tier {
+        Tier::Inline => fleet.contains(&Tier::Inline),
+        _ => fleet.contains(&Tier::Watchpoints),
+    };
+    let untraced = chosen.into_iter().filter(needed);
+    traced.into_iter().chain(untraced).collect()
 }
 
 /// The plan that an agent runs next, by how often each was given out.
@@ -83,11 +134,19 @@ pub fn next_for(
     given: &dyn Fn(u32) -> u64,
 ) -> Option<u32> {
     let fits = |plan: &&PlanRuns| plan.tier <= tier;
-    let best = plans.iter().filter(fits).map(|p| p.tier).max();
-    let candidates: Vec<(u64, u32)> = plans
-        .iter()
+    let runs_of = |plan: &PlanRuns| given(plan.plan).max(plan.runs());
+    if let Some(audit) = plans.iter().filter(fits).find(|p| p.audit) {
+        let all: u64 = plans.iter().map(runs_of).sum();
+        // The first comes in the middle of its share: others have runs by then.
+        if runs_of(audit) * AUDIT_SHARE + AUDIT_SHARE / 2 <= all {
+            return Some(audit.plan);
+        }
+    }
+    let usual = || plans.iter().filter(|p| !p.audit);
+    let best = usual().filter(fits).map(|p| p.tier).max();
+    let candidates: Vec<(u64, u32)> = usual()
         .filter(|p| best.is_none_or(|best| p.tier == best))
-        .map(|p| (given(p.plan).max(p.runs()), p.plan))
+        .map(|p| (runs_of(p), p.plan))
         .collect();
     let fewest = candidates.iter().min()?;
     let own = candidates[share_of(agent, candidates.len())];
@@ -125,6 +184,8 @@ mod tests {
             implied: Vec::new(),
             watched: Vec::new(),
             unwatched: Vec::new(),
+            promoted: Vec::new(),
+            audit: false,
         }
     }
 
@@ -142,8 +203,11 @@ mod tests {
         assert_eq!(built(1, &[Tier::Watchpoints]), [0]);
         assert_eq!(built(1, &[Tier::Inline]), [1]);
         assert_eq!(built(1, &[Tier::Inline, Tier::Watchpoints]), [0, 1]);
-        assert_eq!(built(5, &[Tier::IntelPt]), [0, 1]);
-        assert_eq!(built(5, &[Tier::IntelPt, Tier::Inline]), [0, 1, 5]);
+        // Where processors trace, branches need no hooks: plans of their own.
+        assert_eq!(built(5, &[Tier::IntelPt]), [6, 7]);
+        assert_eq!(built(5, &[Tier::IntelPt, Tier::Inline]), [6, 7, 5]);
+        let all = [Tier::Inline, Tier::Watchpoints, Tier::IntelPt];
+        assert_eq!(built(5, &all), [6, 7, 0, 1, 5]);
         // Nothing to watch, or a fleet of which nothing is known yet.
         assert_eq!(built(0, &[Tier::Watchpoints]), [0]);
         assert_eq!(built(1, &[]), [0]);
@@ -189,6 +253,41 @@ mod tests {
         let (most, fewest) = (given.iter().max().unwrap(), given.iter().min().unwrap());
         assert!(most - fewest <= SLACK, "{given:?}");
         assert!(changes < 2_000, "{changes} changes in 3000 runs");
+    }
+
+    #[test]
+    fn one_run_in_sixteen_audits_and_only_where_it_can() {
+        let audit = PlanRuns {
+            audit: true,
+            ..PlanRuns::new(1, Tier::Watchpoints)
+        };
+        let plans = [PlanRuns::new(0, Tier::Inline), audit];
+        let mut given = [0u64; 2];
+        for _ in 0..160 {
+            let agent = AgentId("a".into());
+            let next = next_for(&agent, Tier::Watchpoints, &plans, &|p| given[p as usize]);
+            given[next.expect("a plan") as usize] += 1;
+        }
+        assert_eq!(given, [150, 10]);
+        let agent = AgentId("a".into());
+        let inline = next_for(&agent, Tier::Inline, &plans, &|_| 1000);
+        assert_eq!(inline, Some(0));
+    }
+
+    #[test]
+    fn an_audit_is_built_where_somebody_can_watch() {
+        let audit = TrackingPlan {
+            audit: true,
+            ..plan(1, Tier::Watchpoints)
+        };
+        let plans = || vec![plan(0, Tier::Inline), audit.clone()];
+        let built = |fleet: &[Tier], quiet| -> Vec<u32> {
+            let chosen = worth_building(plans(), &fleet.iter().copied().collect(), quiet);
+            chosen.iter().map(|p| p.variant).collect()
+        };
+        assert_eq!(built(&[Tier::Watchpoints], false), [0, 1]);
+        assert_eq!(built(&[Tier::Inline], false), [0]);
+        assert_eq!(built(&[Tier::Watchpoints], true), [0]);
     }
 
     #[test]

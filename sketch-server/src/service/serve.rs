@@ -8,6 +8,7 @@ use super::fleet::Fleet;
 use super::llvm_workshop::LlvmWorkshop;
 use super::signing::{self, KeyError};
 use super::storage::{BlobPlace, Blobs, Database, Retention, Storage, StorageError, keep_sweeping};
+use super::trace_reader::TraceReader;
 use super::worker::Tools;
 use super::workshop::Workshop;
 use std::collections::HashSet;
@@ -34,6 +35,9 @@ pub struct ServerConfig {
     pub listen: SocketAddr,
     /// How slices tell pointers apart.
     pub alias: slicer::Alias,
+    /// The command that decodes Intel PT when run with `pt-worker`; without one
+    /// traces stay undecoded, and sketches say so.
+    pub trace_worker: Option<PathBuf>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -127,6 +131,9 @@ pub async fn serve_with(
         workshop: Arc::clone(&workshop),
         blobs: Arc::clone(&blobs),
         key: Arc::new(signing.secret),
+        traces: TraceReader {
+            worker: config.trace_worker.clone(),
+        },
     };
     let (close, closing) = watch::channel(false);
     let (engine, thread) = engine::start(Arc::clone(&storage), tools).await?;

@@ -12,7 +12,8 @@
 use super::symbols::{CodeFrame, Symbols};
 use serde::{Deserialize, Serialize};
 use sketch_model::{
-    BuildId, FailureKind, FailureReport, FailureSignature, StackFrame, Statement, StatementId,
+    BuildId, FailureKind, FailureReport, FailureSignature, LastWords, StackFrame, Statement,
+    StatementId,
 };
 use std::collections::{BTreeSet, HashSet};
 
@@ -30,6 +31,9 @@ pub struct LocatedFailure {
     /// The stacks of the other threads that wait, if the program hangs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub others: Vec<Vec<Statement>>,
+    /// What the program said when it aborted the first time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub said: Option<LastWords>,
 }
 
 impl LocatedFailure {
@@ -116,6 +120,7 @@ pub fn locate(
         failing: statements.next()?,
         callers: statements.collect(),
         others,
+        said: report.said.clone(),
     })
 }
 
@@ -254,6 +259,7 @@ mod tests {
             failing: statement("consumer", 120),
             callers,
             others: Vec::new(),
+            said: None,
         }
     }
 
@@ -286,6 +292,7 @@ mod tests {
             schema: Default::default(),
             kind: FailureKind::Hang,
             fault_address: None,
+            said: None,
             threads,
             mappings: Vec::new(),
             gaps: Vec::new(),
@@ -304,6 +311,7 @@ mod tests {
             failing: stack[0].clone(),
             callers: Vec::new(),
             others,
+            said: None,
         };
         assert_eq!(
             located.signature(&build).0,

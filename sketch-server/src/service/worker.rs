@@ -7,7 +7,9 @@
 
 use super::campaign::Campaign;
 use super::plans::worth_building;
+use super::promotion::{Promotion, met_by, placed_in};
 use super::storage::{Blobs, IterationRecord, StorageError};
+use super::trace_reader::TraceReader;
 use super::workshop::{TrackedBinary, Workshop, WorkshopError};
 use code_patch::SecretKey;
 use sketch_model::{CampaignId, Slice, TrackingPlan};
@@ -25,6 +27,7 @@ pub struct Tools {
     pub workshop: Arc<dyn Workshop>,
     pub blobs: Arc<Blobs>,
     pub key: Arc<SecretKey>,
+    pub traces: TraceReader,
 }
 
 /// One iteration to prepare.
@@ -115,7 +118,7 @@ fn prepare(
             &campaign.build,
             &slice,
             campaign.sigma,
-            &campaign.discovered,
+            &campaign.beyond_sigma(),
         )?;
         match track_all(&campaign, plans, tools) {
             Ok(tracked) => break tracked,
@@ -167,15 +170,28 @@ fn track_all(
     plans: Vec<TrackingPlan>,
     tools: &Tools,
 ) -> Result<Vec<(TrackingPlan, TrackedBinary)>, WorkshopError> {
-    let plans = worth_building(plans, &campaign.fleet, campaign.quiet);
-    if plans.is_empty() {
-        return Err(WorkshopError::NothingToHook);
-    }
+    // All plans have the same hooks.
+    let hooked = |promotion: &&Promotion| plans.iter().any(|plan| met_by(promotion, plan));
+    let mut promotions: Vec<&Promotion> = campaign.promotions.iter().filter(hooked).collect();
     let track = |plan: TrackingPlan| {
         let tracked = tools.workshop.track(&campaign.build, &plan)?;
         Ok((plan, tracked))
     };
-    plans.into_iter().map(track).collect()
+    loop {
+        let promoted: Vec<_> = promotions.iter().map(|p| p.location.clone()).collect();
+        let plans = slicer::promote(plans.clone(), &promoted);
+        let plans = worth_building(plans, &campaign.fleet, campaign.quiet);
+        let mut plans = plans.into_iter();
+        let first = plans.next().ok_or(WorkshopError::NothingToHook)?;
+        let first = track(first)?;
+        let before = promotions.len();
+        promotions.retain(|promotion| placed_in(promotion, &first.0, &first.1.placement));
+        if promotions.len() == before {
+            let others = plans.map(track);
+            return std::iter::once(Ok(first)).chain(others).collect();
+        }
+        // The optimiser left a hook no place: that location is watched after all.
+    }
 }
 
 fn expiry() -> u64 {

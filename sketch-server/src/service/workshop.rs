@@ -6,7 +6,9 @@
 //!
 //! All calls block; the engine and its jobs make them on threads of their own.
 
+use super::campaign::FIRST_SIGMA;
 use super::symbolize::LocatedFailure;
+use super::trace_map::TraceMap;
 use crate::diagnosis::CodeMap;
 use sketch_model::{
     BuildId, FailureReport, Placement, Slice, Statement, StatementId, TrackingPlan,
@@ -67,6 +69,11 @@ pub trait Workshop: Send + Sync + 'static {
         tracked: Option<&[u8]>,
     ) -> Result<Arc<dyn BuildCode>, WorkshopError>;
     fn slice(&self, build: &BuildId, failure: &LocatedFailure) -> Result<Slice, WorkshopError>;
+    /// The σ that a diagnosis begins with: what it costs to track many statements
+    /// at once depends on how tracked builds are made.
+    fn first_sigma(&self) -> u32 {
+        FIRST_SIGMA
+    }
     /// The plans for a σ, as `slicer::plan_variants` gives them.
     fn plans(
         &self,
@@ -78,6 +85,17 @@ pub trait Workshop: Send + Sync + 'static {
     fn track(&self, build: &BuildId, plan: &TrackingPlan) -> Result<TrackedBinary, WorkshopError>;
     /// P as it is deployed: what patches apply to.
     fn deployed(&self, build: &BuildId) -> Result<Vec<u8>, WorkshopError>;
+    /// What traces of P, or of a tracked build of it, are read with.
+    fn trace_map(
+        &self,
+        build: &BuildId,
+        _tracked: Option<Vec<u8>>,
+    ) -> Result<Arc<TraceMap>, WorkshopError> {
+        Err(WorkshopError::BadBuild {
+            build: build.clone(),
+            problem: "its code cannot be followed here".to_owned(),
+        })
+    }
     /// A source file as debug info names it; `None` if it was not registered.
     fn source(&self, _: &BuildId, _: &str) -> Result<Option<String>, WorkshopError> {
         Ok(None)

@@ -81,12 +81,15 @@ pub fn plan(statements: &[u32]) -> TrackingPlan {
         sites,
         watched: vec![queue_mut()],
         unwatched: Vec::new(),
+        promoted: Vec::new(),
+        audit: false,
     }
 }
 
 pub fn everything_placed() -> Placement {
     Placement {
         places: vec![1; 1000],
+        ..Placement::default()
     }
 }
 
@@ -183,7 +186,10 @@ pub fn run(id: &str, failed: bool, script: &str) -> DecodedRun {
         holes,
         missing: false,
         passed: Default::default(),
+        thinned: Vec::new(),
         watch: WatchCoverage { complete },
+        by_trace: false,
+        counted: Vec::new(),
     }
 }
 

@@ -33,6 +33,8 @@ pub struct Double {
     pub hookable_from: u32,
     /// Plans that watch something, beside the one that does not.
     pub watching: u32,
+    /// Whether the first plan watches `mut`.
+    pub watches_mut: bool,
     /// What building fails with.
     pub broken: Option<String>,
     /// Building never ends.
@@ -116,6 +118,7 @@ impl BuildCode for Code {
             failing: statements.next()?,
             callers: statements.collect(),
             others: Vec::new(),
+            said: None,
         })
     }
 
@@ -169,6 +172,11 @@ impl Workshop for Double {
         Ok(slice)
     }
 
+    /// The program has six statements.
+    fn first_sigma(&self) -> u32 {
+        2
+    }
+
     fn plans(
         &self,
         _: &BuildId,
@@ -187,6 +195,7 @@ impl Workshop for Double {
             arm_slot: None,
             purpose: Purpose::Statement,
         };
+        let location = || vec![LocationName::Global("mut".into())];
         let plan = |variant: u32| TrackingPlan {
             schema: Schema::default(),
             build: build(),
@@ -201,8 +210,16 @@ impl Workshop for Double {
             implied: Vec::new(),
             statements: tracked.iter().map(|e| e.statement.clone()).collect(),
             sites: tracked.iter().enumerate().map(site).collect(),
-            watched: Vec::new(),
-            unwatched: Vec::new(),
+            watched: match self.watches_mut && variant == 0 {
+                true => location(),
+                false => Vec::new(),
+            },
+            unwatched: match self.watches_mut && variant != 0 {
+                true => location(),
+                false => Vec::new(),
+            },
+            promoted: Vec::new(),
+            audit: false,
         };
         Ok((0..=self.watching).map(plan).collect())
     }
@@ -222,6 +239,7 @@ impl Workshop for Double {
             deployed: deployed(plan.sigma),
             placement: Placement {
                 places: vec![1; plan.sites.len()],
+                ..Placement::default()
             },
         })
     }

@@ -65,6 +65,7 @@ pub fn config(data: &Path) -> ServerConfig {
         retention: Default::default(),
         listen: "127.0.0.1:0".parse().unwrap(),
         alias: slicer::Alias::default(),
+        trace_worker: None,
     }
 }
 

@@ -25,6 +25,7 @@ pub fn crash(lines: &[u32]) -> Outcome {
             name: "SIGSEGV".into(),
         },
         fault_address: Some(RuntimeAddress(0)),
+        said: None,
         threads: vec![ThreadStack {
             tid: 101,
             frames: lines.iter().map(frame).collect(),
@@ -92,6 +93,7 @@ pub fn tracked(id: &str, variant: VariantRef, outcome: Outcome) -> RunRecord {
         tail: Vec::new(),
         edges: Vec::new(),
         uncounted: 0,
+        thinned: Vec::new(),
     };
     RunRecord {
         variant: Some(variant),

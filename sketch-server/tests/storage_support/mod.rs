@@ -68,6 +68,7 @@ pub fn run(id: &str, variant: Option<VariantRef>, failed: bool) -> RunRecord {
         schema: Schema::default(),
         kind: FailureKind::ExitCode(3),
         fault_address: None,
+        said: None,
         threads: Vec::new(),
         mappings: Vec::new(),
         gaps: Vec::new(),
@@ -113,6 +114,7 @@ pub fn campaign(id: u64, line: u32) -> Campaign {
         },
         callers: Vec::new(),
         others: Vec::new(),
+        said: None,
     };
     Campaign::begin(
         CampaignId(id),
@@ -132,6 +134,7 @@ pub fn sketch(campaign: u64, version: u32) -> FailureSketch {
         program: "a".into(),
         title: "exit code 3 in main (a.c:1)".into(),
         summary: format!("version {version}"),
+        said: None,
         settled: false,
         stack: Vec::new(),
         threads: Vec::new(),
@@ -156,6 +159,8 @@ pub fn sketch(campaign: u64, version: u32) -> FailureSketch {
             tracked_failure_rate: None,
             coverage: None,
             paused_runs: 0,
+            watched: Vec::new(),
+            promoted: Vec::new(),
         },
         gaps: Vec::new(),
     }

@@ -202,6 +202,7 @@ pub fn pbzip2() -> FailureSketch {
         program: "pbzip2".to_owned(),
         title: "SIGSEGV in consumer (pbzip2.c:914)".to_owned(),
         summary: order.sentence.clone(),
+        said: None,
         settled: true,
         stack: vec![
             "pthread_mutex_unlock (libc.so.6)".to_owned(),
@@ -256,6 +257,8 @@ pub fn pbzip2() -> FailureSketch {
             tracked_failure_rate: Some(0.18),
             coverage: None,
             paused_runs: 0,
+            watched: Vec::new(),
+            promoted: Vec::new(),
         },
         gaps: vec!["The slice does not follow what `fclose` does inside libc.".to_owned()],
     }

@@ -2,7 +2,8 @@
 //!
 //! A record says which successor was taken, so there is nothing doubtful about
 //! one; what can be missing is the hook, or a stretch that was not recorded.
-//! Events that a thread lost do not matter: its account of edges has them.
+//! Events that a thread lost do not matter: its account of edges has them. Where
+//! the processor traces, branches have no hooks and the trace is the account.
 
 use super::{Aspect, Coverage, Observations};
 use crate::diagnosis::decoded_run::DecodedRun;
@@ -40,6 +41,18 @@ pub(super) fn observe_accounts(
         }
     }
     observations.coverage.branches_complete = run.passed.complete;
+}
+
+/// A branch of which some outcomes pass no hook would count only in runs in which
+/// it was seen: it cannot be compared.
+pub(super) fn forget_partial(observations: &mut Observations) {
+    let coverage = &observations.coverage;
+    observations.held.retain(|predictor| match predictor {
+        Predictor::Branch {
+            statement, column, ..
+        } => shown(coverage, *statement, *column),
+        _ => true,
+    });
 }
 
 pub(super) fn shown(coverage: &Coverage, statement: StatementId, column: u32) -> bool {

@@ -15,11 +15,13 @@
 //! decides about any predictor, whenever it is first seen.
 
 pub mod branch;
+pub mod deadlock;
 pub mod order;
 pub mod value;
 
 use super::decoded_run::DecodedRun;
 use super::order::Evidence;
+use super::thinned;
 use serde::{Deserialize, Serialize};
 use sketch_model::{
     LocationName, Placement, PointKind, Predictor, RunId, Source, StatementId, TrackingPlan,
@@ -71,6 +73,9 @@ pub struct Coverage {
     /// Every way that a branch went is known.
     #[serde(default)]
     pub branches_complete: bool,
+    /// Branches have no hooks: without a whole trace nothing is known of them.
+    #[serde(default)]
+    pub branches_traced: bool,
     /// Statements that a watchpoint saw touch a location of which it saw
     /// everything since it was armed.
     pub watched: BTreeSet<(StatementId, LocationName)>,
@@ -80,6 +85,13 @@ pub struct Coverage {
     pub ambiguous: BTreeSet<StatementId>,
     /// Locations with too many accesses to analyse.
     pub saturated: BTreeSet<LocationName>,
+    /// Accesses of which some were lost: what their values looked like is known,
+    /// what they were is not.
+    #[serde(default)]
+    pub thinned: BTreeSet<(StatementId, u32, LocationName)>,
+    /// Statements of which lost accesses to a location may have met others.
+    #[serde(default)]
+    pub unknown_order: BTreeSet<(StatementId, LocationName)>,
 }
 
 /// Hooks in a document, where nothing is shared.
@@ -105,14 +117,18 @@ impl Hash for Coverage {
             hooks,
             complete,
             branches_complete,
+            branches_traced,
             watched,
             blurred,
             ambiguous,
             saturated,
+            thinned,
+            unknown_order,
         } = self;
         hooks.len().hash(state);
-        (complete, branches_complete).hash(state);
-        (watched, blurred, ambiguous, saturated).hash(state);
+        (complete, branches_complete, branches_traced).hash(state);
+        (watched, blurred, ambiguous).hash(state);
+        (saturated, thinned, unknown_order).hash(state);
     }
 }
 
@@ -131,22 +147,28 @@ pub struct Observations {
 
 /// The hooks that a plan wants, and which of them the build has.
 pub fn hooks(plan: &TrackingPlan, placement: &Placement) -> Hooks {
-    let hook = |site: &sketch_model::Site| -> Option<Hook> {
-        let aspect = match site.kind {
-            PointKind::Load => Aspect::Load,
-            PointKind::Store => Aspect::Store,
-            PointKind::Branch => Aspect::Branch,
-            PointKind::Sync(_) | PointKind::Call => return None,
+    let hooks = |site: &sketch_model::Site| -> Vec<Hook> {
+        let aspects: &[Aspect] = match site.kind {
+            PointKind::Load => &[Aspect::Load],
+            PointKind::Store => &[Aspect::Store],
+            PointKind::Branch => &[Aspect::Branch],
+            // Taking a lock writes it, waiting for it reads it (see `deadlock`).
+            PointKind::Sync(_) if site.location.is_some() => &[Aspect::Load, Aspect::Store],
+            PointKind::Sync(_) | PointKind::Call => &[],
         };
-        Some(Hook {
+        let hook = |aspect: &Aspect| Hook {
             statement: site.statement,
-            aspect,
+            aspect: *aspect,
             column: site.column,
             location: site.location.clone(),
-            placed: placement.is_placed(site.id),
-        })
+            placed: match site.kind {
+                PointKind::Branch => placement.tells_all(site.id),
+                _ => placement.is_placed(site.id),
+            },
+        };
+        aspects.iter().map(hook).collect()
     };
-    Arc::new(plan.sites.iter().filter_map(hook).collect())
+    Arc::new(plan.sites.iter().flat_map(hooks).collect())
 }
 
 /// Observes one run.
@@ -164,13 +186,17 @@ pub fn observe_hooked(run: &DecodedRun, plan: &TrackingPlan, hooks: &Hooks) -> O
         weight: run.weight,
         held: BTreeSet::new(),
         open: BTreeSet::new(),
-        coverage: coverage(run, hooks),
+        coverage: coverage(run, plan, hooks),
     };
     observations.coverage.saturated = evidence.saturated.clone();
+    observations.coverage.unknown_order = thinned::unknown_order(run);
     branch::observe(run, plan, &mut observations);
     branch::observe_accounts(run, plan, &mut observations);
+    branch::forget_partial(&mut observations);
     value::observe(run, plan, &mut observations);
+    value::observe_thinned(run, &mut observations);
     order::observe(&evidence, &mut observations);
+    deadlock::observe(run, &mut observations);
     // A proven occurrence outweighs any number of doubtful ones.
     let held = std::mem::take(&mut observations.held);
     observations.open.retain(|p| !held.contains(p));
@@ -178,10 +204,11 @@ pub fn observe_hooked(run: &DecodedRun, plan: &TrackingPlan, hooks: &Hooks) -> O
     observations
 }
 
-fn coverage(run: &DecodedRun, hooks: &Hooks) -> Coverage {
+fn coverage(run: &DecodedRun, plan: &TrackingPlan, hooks: &Hooks) -> Coverage {
     let mut coverage = Coverage {
         hooks: Arc::clone(hooks),
         complete: run.trace.incomplete.is_empty() && run.holes.is_empty() && !run.missing,
+        branches_traced: plan.traces_branches(),
         ..Coverage::default()
     };
     for event in &run.trace.events {
@@ -216,7 +243,10 @@ impl Coverage {
     /// Whether a run that could show this can say "it did not hold".
     pub fn can_answer(&self, predictor: &Predictor) -> bool {
         let complete = match predictor {
-            Predictor::Branch { .. } => self.complete || self.branches_complete,
+            Predictor::Branch { .. } => {
+                let hooked = self.complete && !self.branches_traced;
+                hooked || self.branches_complete
+            }
             _ => self.complete,
         };
         complete && self.shows(predictor)
@@ -231,8 +261,8 @@ impl Coverage {
                 statement,
                 column,
                 location,
-                ..
-            } => value::shown(self, *statement, *column, location),
+                shape,
+            } => value::shown(self, *statement, *column, location, *shape),
             Predictor::Order {
                 pattern,
                 location,

@@ -17,6 +17,7 @@
 use super::{Aspect, Coverage, Observations};
 use crate::diagnosis::order::Evidence;
 use crate::diagnosis::shared_location::{At, Effect, SharedLocation};
+use crate::diagnosis::thinned::may_be_same;
 use sketch_model::{LocationName, OrderPattern, Predictor, StatementId};
 use std::collections::BTreeSet;
 
@@ -66,7 +67,8 @@ pub fn last_occurrence(evidence: &Evidence<'_>, predictor: &Predictor) -> Option
             best = Some((time, occurrence.events.to_vec()));
         }
     });
-    best.map(|(_, events)| events)
+    let by_memory = best.map(|(_, events)| events);
+    by_memory.or_else(|| super::deadlock::occurrence(evidence.run, predictor))
 }
 
 /// Finds every occurrence in the run, and returns the locations for which the
@@ -244,7 +246,11 @@ pub(super) fn shown(
     location: &LocationName,
     statements: &[StatementId],
 ) -> bool {
-    if coverage.saturated.contains(location) {
+    let lost = |statement: &StatementId| {
+        let unknown = coverage.unknown_order.iter();
+        { unknown }.any(|(s, name)| s == statement && may_be_same(Some(name), location))
+    };
+    if coverage.saturated.contains(location) || statements.iter().any(lost) {
         return false;
     }
     statements

@@ -12,8 +12,8 @@ use super::{Aspect, Coverage, Observations, may_be};
 use crate::diagnosis::decoded_run::DecodedRun;
 use crate::diagnosis::instruction::truncated;
 use sketch_model::{
-    EventKind, LocationName, ObservedValue, Predictor, Source, StatementId, TrackingPlan,
-    ValueShape,
+    EventKind, LocationName, ObservedValue, Predictor, SeenShapes, Source, StatementId,
+    TrackingPlan, ValueShape,
 };
 
 /// Constants up to this magnitude are predictors of their own.
@@ -30,7 +30,7 @@ pub(super) fn observe(run: &DecodedRun, plan: &TrackingPlan, observations: &mut 
         };
         let column = match event.source {
             Source::Probe(site) => plan.site(site).map_or(0, |s| s.column),
-            Source::Watchpoint | Source::Implied(_) => 0,
+            Source::Watchpoint | Source::Trace | Source::Implied(_) => 0,
         };
         let location = event.location.clone().unwrap_or(LocationName::Unnamed);
         match event.value.filter(|v| v.exact) {
@@ -49,6 +49,37 @@ pub(super) fn observe(run: &DecodedRun, plan: &TrackingPlan, observations: &mut 
                 }
             }
         }
+    }
+}
+
+/// What is known of accesses that were made too often to be kept one by one.
+pub(super) fn observe_thinned(run: &DecodedRun, observations: &mut Observations) {
+    for access in &run.thinned {
+        let SeenShapes {
+            zero,
+            non_zero,
+            negative,
+        } = access.shapes;
+        let place = (access.statement, access.column, access.location.clone());
+        if !zero && !non_zero {
+            // Withheld.
+            observations.coverage.blurred.insert(place);
+            continue;
+        }
+        let shapes = [
+            (zero, ValueShape::Zero),
+            (non_zero, ValueShape::NonZero),
+            (negative, ValueShape::Negative),
+        ];
+        for (_, shape) in shapes.into_iter().filter(|(seen, _)| *seen) {
+            observations.held.insert(Predictor::Value {
+                statement: access.statement,
+                column: access.column,
+                location: access.location.clone(),
+                shape,
+            });
+        }
+        observations.coverage.thinned.insert(place);
     }
 }
 
@@ -82,9 +113,11 @@ pub(super) fn shown(
     statement: StatementId,
     column: u32,
     location: &LocationName,
+    shape: ValueShape,
 ) -> bool {
     let place = (statement, column, location.clone());
-    if coverage.blurred.contains(&place) {
+    let lost = matches!(shape, ValueShape::Equals(_)) && coverage.thinned.contains(&place);
+    if lost || coverage.blurred.contains(&place) {
         return false;
     }
     let hooked = coverage.hooked(statement, |h| {

@@ -5,14 +5,14 @@
 //! the one that files the campaign's runs. Each change is therefore made to the
 //! campaign as the storage has it now, and again if that has changed meanwhile.
 
-use super::campaign::Campaign;
-use super::desk::Desk;
-use super::diagnose;
-use super::engine::Steered;
-use super::plans::PlanRuns;
-use super::steering::Steering;
-use super::storage::{Changes, Revised, StorageError};
-use super::worker::{Job, JobReport};
+use super::Desk;
+use crate::service::campaign::Campaign;
+use crate::service::diagnose::{self, Tracking};
+use crate::service::engine::Steered;
+use crate::service::plans::PlanRuns;
+use crate::service::steering::Steering;
+use crate::service::storage::{Changes, Revised, StorageError};
+use crate::service::worker::{Job, JobReport};
 use sketch_model::{CampaignId, CampaignState};
 
 /// Patch versions of one job: more than it can have plans.
@@ -66,15 +66,21 @@ impl Desk {
                 if let Some(failure) = campaign.failure.clone() {
                     let version = campaign.next_sketch();
                     let counts = self.wait(self.storage.build_counts(&campaign.build))?;
-                    let sketch =
-                        diagnose::first_sketch(&campaign, &failure, &slice, version, counts);
+                    let mut tracking = Tracking::new(slice.clone());
+                    self.add_traced_runs(&mut tracking, &campaign, &slice)?;
+                    // Before any tracked run a traced one may have failed already.
+                    let sketch = match campaign.traced.is_empty() {
+                        true => {
+                            diagnose::first_sketch(&campaign, &failure, &slice, version, counts)
+                        }
+                        false => tracking.look(&campaign, &failure, version, counts).sketch,
+                    };
                     changes.sketches.push(sketch);
                 }
                 changes.slices.push((id, slice));
             }
             JobReport::Built(_, iterations, sigma) => {
-                let plans = iterations.iter().map(|i| &i.plan);
-                let plans = plans.map(|plan| PlanRuns::new(plan.variant, plan.tier));
+                let plans = iterations.iter().map(|i| PlanRuns::of(&i.plan));
                 campaign.built_for(sigma, plans.collect());
                 changes.iterations = iterations;
             }

@@ -1,9 +1,13 @@
-//! perf records beside the trace, from the bytes of a ring buffer or a file.
+//! perf records beside a trace, from the bytes of a ring buffer or a file. Pure;
+//! any bytes give an answer.
 //!
 //! Layouts: `include/uapi/linux/perf_event.h`, `enum perf_event_type`. Each
 //! record ends with the fields of `sample_id`, of which the event's attributes
-//! say which are there. We parse bodies ourselves although a crate reads the
-//! container: its parser asserts on a build-id that is too long.
+//! say which are there. We parse bodies ourselves although crates read `perf.data`
+//! files: their parser asserts on a build-id that is too long.
+//!
+//! A room of its own, because two need it that must not know each other: the
+//! agent, which links no decoder, and the decoder.
 //!
 //! Deliberately absent: samples, mappings of data and of the kernel, and
 //! namespaces, none of which a user-space trace needs.
@@ -22,6 +26,19 @@ const ITRACE_START: u32 = 12;
 const LOST_SAMPLES: u32 = 13;
 const SWITCH: u32 = 14;
 const SWITCH_CPU_WIDE: u32 = 15;
+const KNOWN: [u32; 11] = [
+    MMAP,
+    LOST,
+    COMM,
+    EXIT,
+    FORK,
+    MMAP2,
+    AUX,
+    ITRACE_START,
+    LOST_SAMPLES,
+    SWITCH,
+    SWITCH_CPU_WIDE,
+];
 
 const MISC_CPU_MODE: u16 = 7;
 const MISC_USER: u16 = 2;
@@ -33,7 +50,7 @@ const LONGEST_BUILD_ID: usize = 20;
 const HEADER: usize = 8;
 
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum SidebandError {
+pub enum RecordError {
     #[error("perf record {kind} has {length} bytes, too few for its fields; record again")]
     TooShort { kind: u32, length: usize },
     #[error("the record at byte {offset} says it has {size} bytes; the buffer is damaged there")]
@@ -86,9 +103,9 @@ struct Fields<'b> {
 }
 
 impl<'b> Fields<'b> {
-    fn bytes(&mut self, count: usize) -> Result<&'b [u8], SidebandError> {
+    fn bytes(&mut self, count: usize) -> Result<&'b [u8], RecordError> {
         let split = self.rest.split_at_checked(count);
-        let (taken, rest) = split.ok_or(SidebandError::TooShort {
+        let (taken, rest) = split.ok_or(RecordError::TooShort {
             kind: self.kind,
             length: self.whole,
         })?;
@@ -96,17 +113,17 @@ impl<'b> Fields<'b> {
         Ok(taken)
     }
 
-    fn u64(&mut self) -> Result<u64, SidebandError> {
+    fn u64(&mut self) -> Result<u64, RecordError> {
         let bytes = self.bytes(8)?;
         Ok(bytes.iter().rev().fold(0, |n, b| n << 8 | u64::from(*b)))
     }
 
-    fn u32(&mut self) -> Result<u32, SidebandError> {
+    fn u32(&mut self) -> Result<u32, RecordError> {
         let bytes = self.bytes(4)?;
         Ok(bytes.iter().rev().fold(0, |n, b| n << 8 | u32::from(*b)))
     }
 
-    fn id(&mut self) -> Result<i32, SidebandError> {
+    fn id(&mut self) -> Result<i32, RecordError> {
         Ok(self.u32()?.cast_signed())
     }
 
@@ -124,9 +141,12 @@ pub fn parse_record(
     misc: u16,
     body: &[u8],
     sample_id: SampleId,
-) -> Result<Option<SidebandEvent>, SidebandError> {
+) -> Result<Option<SidebandEvent>, RecordError> {
+    if !KNOWN.contains(&kind) {
+        return Ok(None);
+    }
     let whole = body.len();
-    let short = SidebandError::TooShort {
+    let short = RecordError::TooShort {
         kind,
         length: whole,
     };
@@ -205,11 +225,7 @@ pub fn parse_record(
     }))
 }
 
-fn mapping(
-    own: &mut Fields<'_>,
-    kind: u32,
-    misc: u16,
-) -> Result<Option<MappedCode>, SidebandError> {
+fn mapping(own: &mut Fields<'_>, kind: u32, misc: u16) -> Result<Option<MappedCode>, RecordError> {
     let (start, length, file_offset) = (own.u64()?, own.u64()?, own.u64()?);
     let (mut build_id, mut executable) = (None, misc & MISC_13 == 0);
     if kind == MMAP2 {
@@ -233,27 +249,40 @@ fn mapping(
     }))
 }
 
+/// What a stretch of ring held.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Contents {
+    pub events: Vec<SidebandEvent>,
+    /// Records that could not be understood.
+    pub unreadable: u64,
+    /// The first of them.
+    pub error: Option<RecordError>,
+}
+
 /// The records of a ring buffer, header and body one after the other. What is
-/// behind a damaged size cannot be read.
-pub fn parse_ring(
-    bytes: &[u8],
-    sample_id: SampleId,
-) -> (Vec<SidebandEvent>, Option<SidebandError>) {
-    let (mut events, mut offset) = (Vec::new(), 0);
-    while let Some(header) = bytes.get(offset..offset + HEADER) {
+/// behind a damaged size cannot be found again.
+pub fn parse_ring(bytes: &[u8], sample_id: SampleId) -> Contents {
+    let (mut contents, mut offset) = (Contents::default(), 0);
+    let unreadable = |contents: &mut Contents, error| {
+        contents.unreadable += 1;
+        contents.error.get_or_insert(error);
+    };
+    while offset < bytes.len() {
+        let header = bytes.get(offset..offset + HEADER).unwrap_or(&[0; HEADER]);
         let kind = u32::from_le_bytes([header[0], header[1], header[2], header[3]]);
         let misc = u16::from_le_bytes([header[4], header[5]]);
         let size = u16::from_le_bytes([header[6], header[7]]);
         let end = offset + usize::from(size);
         let body = bytes.get(offset + HEADER..end);
         let Some(body) = body.filter(|_| usize::from(size) >= HEADER) else {
-            return (events, Some(SidebandError::BadSize { offset, size }));
+            unreadable(&mut contents, RecordError::BadSize { offset, size });
+            break;
         };
         match parse_record(kind, misc, body, sample_id) {
-            Ok(event) => events.extend(event),
-            Err(error) => return (events, Some(error)),
+            Ok(event) => contents.events.extend(event),
+            Err(error) => unreadable(&mut contents, error),
         }
         offset = end;
     }
-    (events, None)
+    contents
 }

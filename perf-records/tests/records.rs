@@ -1,11 +1,29 @@
 //! Records made by hand, and records that a real kernel wrote.
 
-use super::*;
 use flate2::read::GzDecoder;
+use perf_records::{Contents, RecordError, SampleId, parse_ring};
 use proptest::prelude::*;
+use sketch_model::{BuildId, MappedCode, RuntimeAddress, SidebandEvent, SidebandKind};
 use std::io::Read;
 
-/// The identification that [`SAMPLE_TYPE`] asks for: 7/8, time 99, processor 3.
+// `enum perf_event_type`.
+const LOST: u32 = 2;
+const COMM: u32 = 3;
+const EXIT: u32 = 4;
+const FORK: u32 = 7;
+const MMAP2: u32 = 10;
+const AUX: u32 = 11;
+const ITRACE_START: u32 = 12;
+const LOST_SAMPLES: u32 = 13;
+const SWITCH: u32 = 14;
+
+const MISC_USER: u16 = 2;
+const MISC_BUILD_ID: u16 = 1 << 14;
+
+/// What the agent asks for.
+const LAYOUT: SampleId = SampleId(SampleId::TID | SampleId::TIME | SampleId::CPU);
+
+/// The identification that [`LAYOUT`] asks for: 7/8, time 99, processor 3.
 const TAIL: [u64; 3] = [7 | 8 << 32, 99, 3];
 
 fn bytes_of(kind: u32, misc: u16, body: &[u64], text: &[u8]) -> Vec<u8> {
@@ -19,7 +37,7 @@ fn bytes_of(kind: u32, misc: u16, body: &[u64], text: &[u8]) -> Vec<u8> {
 }
 
 fn one(kind: u32, misc: u16, body: &[u64], text: &[u8]) -> SidebandEvent {
-    let contents = parse(&bytes_of(kind, misc, body, text), SAMPLE_TYPE);
+    let contents = parse_ring(&bytes_of(kind, misc, body, text), LAYOUT);
     assert_eq!((contents.unreadable, contents.events.len()), (0, 1));
     contents.events.into_iter().next().unwrap()
 }
@@ -121,7 +139,7 @@ fn what_is_no_code_of_a_user_is_left_out() {
     bytes.extend(bytes_of(MMAP2, kernel, &mapped_words(), b"/a\0\0\0\0\0\0"));
     // A kind of record that is not known, shorter than any identification.
     bytes.extend([77, 0, 0, 0, 0, 0, 8, 0]);
-    assert_eq!(parse(&bytes, SAMPLE_TYPE), Contents::default());
+    assert_eq!(parse_ring(&bytes, LAYOUT), Contents::default());
 }
 
 #[test]
@@ -130,15 +148,18 @@ fn records_that_are_too_short_are_counted() {
     bytes.extend(bytes_of(SWITCH, 0, &[], b""));
     // A size that leads nowhere.
     bytes.extend([14, 0, 0, 0, 0, 0, 4, 0]);
-    let contents = parse(&bytes, SAMPLE_TYPE);
+    let contents = parse_ring(&bytes, LAYOUT);
     assert_eq!((contents.events.len(), contents.unreadable), (1, 2));
+    let (kind, length) = (AUX, 32);
+    let first = RecordError::TooShort { kind, length };
+    assert_eq!(contents.error, Some(first));
 }
 
 /// The switches of a real processor: see `pt-decoder/tests/data/README.md`.
 #[test]
 fn switches_of_a_real_processor() {
-    let recorded = include_bytes!("../../../pt-decoder/tests/data/core45.switches");
-    let contents = parse(recorded, HAS_TID | HAS_TIME);
+    let recorded = include_bytes!("../../pt-decoder/tests/data/core45.switches");
+    let contents = parse_ring(recorded, SampleId(SampleId::TID | SampleId::TIME));
     assert_eq!(contents.unreadable, 0);
     // 32 bytes each.
     assert_eq!(contents.events.len(), recorded.len() / 32);
@@ -157,7 +178,7 @@ fn switches_of_a_real_processor() {
 /// The records of a `perf.data` that perf made with a real trace unit, one after
 /// the other as in a ring; perf's own kinds of record are not the kernel's.
 fn real_records() -> Vec<u8> {
-    let packed = include_bytes!("../../../pt-decoder/tests/data/perf.data.intel_pt-4.14.gz");
+    let packed = include_bytes!("../../pt-decoder/tests/data/perf.data.intel_pt-4.14.gz");
     let mut file = Vec::new();
     GzDecoder::new(&packed[..]).read_to_end(&mut file).unwrap();
     let word = |at: usize| u64::from_le_bytes(file[at..at + 8].try_into().unwrap()) as usize;
@@ -177,7 +198,7 @@ fn real_records() -> Vec<u8> {
 
 #[test]
 fn records_beside_a_real_trace() {
-    let contents = parse(&real_records(), SAMPLE_TYPE | HAS_IDENTIFIER);
+    let contents = parse_ring(&real_records(), SampleId(LAYOUT.0 | SampleId::IDENTIFIER));
     assert_eq!(contents.unreadable, 0);
     let events = &contents.events;
     let count = |wanted: fn(&SidebandKind) -> bool| {
@@ -221,7 +242,7 @@ fn records_beside_a_real_trace() {
 proptest! {
     #[test]
     fn any_bytes_are_parsed_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..400)) {
-        parse(&bytes, SAMPLE_TYPE);
+        parse_ring(&bytes, LAYOUT);
     }
 
     #[test]
@@ -230,6 +251,6 @@ proptest! {
         bytes.extend(bytes_of(COMM, 0, &[1], b"a\0\0\0\0\0\0\0"));
         let at = at % bytes.len();
         bytes[at] = to;
-        parse(&bytes, SAMPLE_TYPE);
+        parse_ring(&bytes, LAYOUT);
     }
 }

@@ -1,0 +1,118 @@
+//! The swift way and libipt's give the same path: of long random walks through
+//! real code, of traces that are cut off, and of damaged ones.
+
+mod support;
+mod tracer;
+
+use pt_decoder::{Blocks, CodeImage, ExecutionItem};
+use std::collections::BTreeSet;
+use support::{PLAIN, Recording, Step, program, steps};
+use tracer::{
+    children::compile,
+    programs::PROGRAMS,
+    ptrace::{Plan, record},
+    walk::Walk,
+    writer::{PtWriter, Setup, USUAL},
+};
+
+fn swiftly(trace: &[u8], image: &CodeImage) -> Vec<Step> {
+    steps(&Blocks::new(trace, image, None).collect::<Vec<_>>(), image)
+}
+
+fn slowly(trace: &[u8], image: &CodeImage) -> Vec<Step> {
+    let items: Vec<ExecutionItem> = Blocks::by_libipt(trace, image, None).collect();
+    steps(&items, image)
+}
+
+/// A random walk through the code of a program that was really loaded.
+#[test]
+fn long_walks_through_real_code() {
+    let source = PROGRAMS
+        .iter()
+        .find(|it| it.name == "sorting-with-callbacks");
+    let source = source.unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = compile(folder.path(), "walked", source.source, source.compiler);
+    let recorded = record(&file, source.from, &Plan::new(&[USUAL]));
+    let executed = |step: &Step| match step {
+        Step::At(at) => Some(*at),
+        _ => None,
+    };
+    let starts: BTreeSet<u64> = recorded.only_truth().iter().filter_map(executed).collect();
+    let starts: Vec<u64> = starts.into_iter().step_by(7).collect();
+    for seed in 0..24 {
+        let setup = Setup {
+            compressed_returns: seed % 2 == 0,
+            tnt_capacity: [1, 6, 47][seed % 3],
+            psb_every: [50, 400, usize::MAX][seed / 2 % 3],
+            timed: seed % 5 != 0,
+        };
+        let mut writer = PtWriter::new(setup);
+        let mut walk = Walk::new(recorded.image.clone(), &starts, seed as u64 + 1);
+        walk.write(&mut writer, 20_000);
+        let trace = writer.finish();
+        let ours = swiftly(&trace, &recorded.image);
+        assert!(ours.len() > 20_000, "{seed}: {}", ours.len());
+        assert_eq!(ours.len(), slowly(&trace, &recorded.image).len(), "{seed}");
+        assert!(
+            ours == slowly(&trace, &recorded.image),
+            "walk {seed} differs"
+        );
+    }
+}
+
+fn small() -> Vec<(Vec<u8>, CodeImage)> {
+    let mut traces = Vec::new();
+    for (tnt_capacity, psb_every) in [(6, 7), (47, 3), (1, 50)] {
+        let how = Recording {
+            compressed_returns: tnt_capacity == 6,
+            tnt_capacity,
+            psb_every,
+            ..PLAIN
+        };
+        traces.push((support::record(40, how), program(40)));
+    }
+    traces
+}
+
+#[test]
+fn cut_off_anywhere() {
+    for (trace, image) in small() {
+        for length in 0..trace.len() {
+            let cut = &trace[..length];
+            assert_eq!(swiftly(cut, &image), slowly(cut, &image), "cut at {length}");
+        }
+    }
+}
+
+/// Each bit is turned: up to the first gap, and about its reason, both say the
+/// same. Behind it they may go on at different PSBs: libipt distrusts one that
+/// contradicts what came before, and we begin anew with it.
+#[test]
+fn damaged_anywhere() {
+    let (mut compared, mut broken) = (0, 0);
+    for (trace, image) in small() {
+        for at in 0..trace.len() {
+            for bit in 0..8 {
+                let mut damaged = trace.clone();
+                damaged[at] ^= 1 << bit;
+                let (ours, theirs) = (swiftly(&damaged, &image), slowly(&damaged, &image));
+                let gap = |step: &Step| matches!(step, Step::Gap(_));
+                let first = ours.iter().position(gap).map_or(ours.len(), |at| at + 1);
+                assert_eq!(
+                    Some(&ours[..first]),
+                    theirs.get(..first),
+                    "bit {bit} of byte {at} of {trace:x?}"
+                );
+                let whole = !ours.iter().any(gap);
+                assert!(
+                    !whole || ours.len() == theirs.len(),
+                    "bit {bit} of byte {at}"
+                );
+                compared += 1;
+                broken += usize::from(!whole);
+            }
+        }
+    }
+    assert!(compared > 1_000 && broken > 300, "{broken} of {compared}");
+}

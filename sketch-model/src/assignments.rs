@@ -1,0 +1,72 @@
+//! What an agent asks and is told about all its programs at once.
+//!
+//! The single [`crate::Assignment`] answers "what shall this run be"; the answer
+//! here stands until it changes, and the agent decides about each run by itself:
+//! by the share that stays with P, the share of a probation, and the expiry.
+
+use crate::{AgentId, BuildId, FailureKind, Schema, Tier, VariantRef};
+use serde::{Deserialize, Serialize};
+
+/// What an agent says when it asks about all its programs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AssignmentsRequest {
+    pub agent: AgentId,
+    pub tier: Tier,
+    /// The builds that it runs.
+    pub builds: Vec<BuildId>,
+    /// The tag of the answer that it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seen: Option<String>,
+    /// How long the server may wait for an answer with another tag, in seconds.
+    #[serde(default)]
+    pub wait_s: u32,
+}
+
+/// What an agent should run, until it hears otherwise.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Assignments {
+    #[serde(default)]
+    pub schema: Schema,
+    /// Names this answer; another answer has another.
+    pub tag: String,
+    /// One for each build that was asked about, in that order.
+    pub programs: Vec<ProgramAssignment>,
+}
+
+/// What an agent should run of one program.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ProgramAssignment {
+    pub build: BuildId,
+    /// The tracked build to run; `None` means P.
+    pub variant: Option<VariantRef>,
+    /// All campaigns on this build have ended, and there is at least one.
+    pub finished: bool,
+    /// The failure under diagnosis.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expected: Option<FailureKind>,
+    /// The tracked build watches nothing: no watchpoint need be opened for it.
+    #[serde(default)]
+    pub watches_nothing: bool,
+    /// The share of runs that the tracked build gets; the others run P, so that
+    /// P's own failure rate stays known.
+    pub tracked_share: f64,
+    /// The share it gets while it is on probation on a machine. An agent's own
+    /// policy may ask for less.
+    pub canary_share: f64,
+    /// The patch that makes the tracked build.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub patch: Option<PatchFacts>,
+    /// Why there is nothing to run but P, where that is not the usual reason.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+/// A patch before it is fetched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PatchFacts {
+    /// Grows with each patch that a server makes.
+    pub version: u64,
+    /// Seconds since 1970 after which no agent applies it.
+    pub expires: u64,
+    pub bytes: u64,
+}
