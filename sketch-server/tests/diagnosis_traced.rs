@@ -166,6 +166,7 @@ fn hooked() -> DecodedRun {
         address: None,
         location: None,
         value: None,
+        passed: Vec::new(),
         when: Interval {
             earliest: Tsc(at),
             latest: Tsc(at),

@@ -292,7 +292,7 @@ fn takeover() {
     a.kill();
     let taken = b.wait_for("tracked", |c| c.state == CampaignState::Tracking);
     let record = tracked("second", variant_of(&taken), Outcome::Success);
-    send(&record, &[b.address.clone()], 0);
+    send(&record, std::slice::from_ref(&b.address), 0);
     b.wait_for("counted", |c| c.tracked_successful == 1);
 }
 

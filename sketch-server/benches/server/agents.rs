@@ -56,7 +56,7 @@ fn record() -> RunRecord {
         let first = thread.head.clone();
         for turn in 1..16 {
             for event in &first {
-                let mut event = event.clone();
+                let mut event = *event;
                 event.before.0 += turn * 10_000;
                 event.after.0 += turn * 10_000;
                 thread.head.push(event);

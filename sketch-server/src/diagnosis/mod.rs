@@ -15,6 +15,7 @@
 //! [`shared_location::MAX_ACCESSES`]).
 
 pub mod attribution;
+mod call_values;
 pub mod decoded_run;
 pub mod executed;
 pub mod explanation;

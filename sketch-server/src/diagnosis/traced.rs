@@ -164,6 +164,7 @@ fn event_of(thread: ThreadIndex, executed: &ExecutedStatement) -> TraceEvent {
         address: None,
         location: None,
         value: None,
+        passed: Vec::new(),
         when: Interval {
             earliest,
             latest: executed.until.unwrap_or(Tsc(u64::MAX)).max(earliest),

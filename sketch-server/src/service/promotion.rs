@@ -204,6 +204,7 @@ mod tests {
             address: None,
             location: Some(location()),
             value: None,
+            passed: Vec::new(),
             when: Interval {
                 earliest: Tsc(1),
                 latest: Tsc(2),

@@ -153,6 +153,7 @@ pub fn run(id: &str, failed: bool, script: &str) -> DecodedRun {
                 size: 8,
                 exact: true,
             }),
+            passed: Vec::new(),
             when,
             source: if hit {
                 Source::Watchpoint

@@ -14,7 +14,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::chown;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{ChildStdin, Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::str::FromStr;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -30,8 +30,8 @@ pub enum Sync {
 pub struct Postgres {
     folder: PathBuf,
     databases: AtomicU32,
-    /// Its end is the server's.
-    _alive: ChildStdin,
+    /// The end of its input is the server's end.
+    _shell: Child,
 }
 
 const START: &str = r#"
@@ -78,7 +78,7 @@ impl Postgres {
         let said = String::from_utf8_lossy(&made.stderr).into_owned();
         assert!(made.status.success(), "initdb failed: {said}");
         let log = File::create(folder.join("log")).expect("a log file");
-        let mut shell = as_owner(Path::new("/bin/sh"))
+        let shell = as_owner(Path::new("/bin/sh"))
             .args(["-c", START, "sh"])
             .args([&programs, &folder])
             .arg(if sync == Sync::On { "on" } else { "off" })
@@ -90,7 +90,7 @@ impl Postgres {
         let postgres = Postgres {
             folder,
             databases: AtomicU32::new(0),
-            _alive: shell.stdin.take().expect("a pipe"),
+            _shell: shell,
         };
         postgres.wait_until_ready();
         postgres

@@ -225,8 +225,11 @@ impl Workshop for Double {
     }
 
     fn track(&self, _: &BuildId, plan: &TrackingPlan) -> Result<TrackedBinary, WorkshopError> {
-        while self.stuck {
-            std::thread::park();
+        if self.stuck {
+            // Only the end of the process ends this.
+            loop {
+                std::thread::park();
+            }
         }
         if let Some(problem) = &self.broken {
             return Err(WorkshopError::Tracking(problem.clone()));
