@@ -5,7 +5,9 @@
 //! are the compiler's, `--help` and `--version` included.
 
 mod builds;
+mod campaign;
 mod cc;
+mod connection;
 mod graph;
 mod import;
 mod loaded;
@@ -16,6 +18,7 @@ mod serve;
 mod sketch;
 mod slice;
 mod timings;
+mod token;
 mod watch;
 
 use std::path::PathBuf;
@@ -70,10 +73,16 @@ enum Command {
     /// Run the server: diagnoses failures and serves their sketches
     Serve(serve::Arguments),
     /// List the failures that a server knows
-    Failures(sketch::FailuresArguments),
+    Failures(campaign::FailuresArguments),
+    /// Show and steer one diagnosis
+    #[command(subcommand)]
+    Campaign(campaign::Command),
     /// Show and export failure sketches
     #[command(subcommand)]
     Sketch(sketch::Command),
+    /// Make, list and revoke the tokens of a server
+    #[command(subcommand)]
+    Token(token::Command),
 }
 
 fn main() -> ExitCode {
@@ -96,8 +105,10 @@ fn main() -> ExitCode {
         Command::Import(arguments) => import::run(&arguments),
         Command::PtWorker => import::serve_worker(),
         Command::Serve(arguments) => serve::run(arguments),
-        Command::Failures(arguments) => sketch::failures(&arguments),
+        Command::Failures(arguments) => campaign::failures(&arguments),
+        Command::Campaign(command) => campaign::run(command),
         Command::Sketch(command) => sketch::run(command),
+        Command::Token(command) => token::run(command),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -67,7 +67,7 @@ impl Settings {
         Settings {
             agent: AgentId(name.unwrap_or_else(sys::host_name)),
             // No server knows of a build that the operator made by hand.
-            upstream: match arguments.patch {
+            upstream: match &arguments.patch {
                 Some(_) => None,
                 None => upstream(&config, daemon, &cache, grace),
             },
