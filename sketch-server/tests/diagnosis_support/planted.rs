@@ -106,7 +106,7 @@ fn whole() -> Coverage {
     let stores = (0..=OTHERS).map(|n| (2 * n, Aspect::Store));
     let loads = (0..=OTHERS).map(|n| (2 * n + 1, Aspect::Load));
     Coverage {
-        hooks: stores.chain(loads).map(hook).collect(),
+        hooks: std::sync::Arc::new(stores.chain(loads).map(hook).collect()),
         complete: true,
         branches_complete: true,
         ..Coverage::default()
