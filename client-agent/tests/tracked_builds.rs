@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{FakeServer, VARIANT, Workshop, signed_patch};
+use common::{FakeServer, VARIANT, Workshop, read_record, signed_patch};
 use sketch_model::{Outcome, ProbeKind, RunRecord, ThreadRecord};
 use std::{os::unix::process::ExitStatusExt, process::Command};
 
@@ -393,4 +393,41 @@ fn a_constructor_without_arguments_does_nothing() {
     let (output, record) = workshop.record_tracked(&pair, &["no-arguments"]);
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(record.threads[0].head.len(), 6);
+}
+
+/// A patch by hand needs no server, and is held to the same rules as one from it.
+#[test]
+fn a_patch_that_the_operator_names_is_run() {
+    let workshop = Workshop::new();
+    let (base, tracked) = workshop.compile_pair(&[]);
+    let patch = signed_patch(&base, &tracked);
+    let (file, records) = (workshop.path("by-hand.patch"), workshop.path("records"));
+    let run = |bytes: &[u8]| {
+        std::fs::write(&file, bytes).unwrap();
+        let output = workshop
+            .agent()
+            .args(["--key", &patch.public_key, "--patch"])
+            .arg(&file)
+            .arg("--store-record")
+            .arg(&records)
+            .arg("--")
+            .arg(&base)
+            .arg("kinds")
+            .output()
+            .expect("the agent starts");
+        assert_eq!(output.status.code(), Some(0));
+        read_record(&records)
+    };
+    let record = run(&patch.bytes);
+    no_gaps(&record);
+    assert_eq!(record.variant, Some(VARIANT));
+    assert_eq!(record.threads[0].head.len(), 6);
+
+    let mut tampered = patch.bytes.clone();
+    let last = tampered.len() - 1;
+    tampered[last] ^= 1;
+    let record = run(&tampered);
+    assert_eq!((record.variant, record.threads.len()), (None, 0));
+    let refused = "the patch that was named was not run";
+    assert!(record.gaps[0].starts_with(refused), "{:?}", record.gaps);
 }

@@ -12,6 +12,7 @@
 
 use crate::hooks::{Hooks, place_behind, result_of};
 use crate::locate::operands;
+use crate::source_branches::SourceBranches;
 use inkwell::builder::BuilderError;
 use inkwell::llvm_sys::core::{
     LLVMCountParams, LLVMGetCalledValue, LLVMGetGlobalParent, LLVMGetModuleContext,
@@ -20,7 +21,7 @@ use inkwell::llvm_sys::core::{
 use inkwell::llvm_sys::debuginfo::{
     LLVMDITypeGetName, LLVMGetDINodeTag, LLVMGetMetadataKind, LLVMGetSubprogram, LLVMMetadataKind,
 };
-use inkwell::llvm_sys::prelude::{LLVMContextRef, LLVMMetadataRef, LLVMValueRef};
+use inkwell::llvm_sys::prelude::{LLVMContextRef, LLVMMetadataRef};
 use inkwell::values::{AsValueRef, BasicValueEnum, FunctionValue, InstructionValue, Operand};
 use sketch_model::SiteId;
 
@@ -74,8 +75,9 @@ impl<'ctx> Hooks<'ctx> {
         &self,
         site: SiteId,
         call: InstructionValue<'ctx>,
+        written: &SourceBranches,
     ) -> Result<(), BuilderError> {
-        let strings = strings_of(call);
+        let strings = strings_of(call, written);
         // SAFETY: `call` is a live call or invoke.
         let count = unsafe { LLVMGetNumArgOperands(call.as_value_ref()) };
         self.stand_before(call);
@@ -119,11 +121,12 @@ impl<'ctx> Hooks<'ctx> {
 }
 
 /// Which arguments of a call, and its result (`None`), are strings.
-fn strings_of(call: InstructionValue<'_>) -> Vec<Option<u32>> {
+fn strings_of(call: InstructionValue<'_>, written: &SourceBranches) -> Vec<Option<u32>> {
     // SAFETY: `call` is a live call or invoke; what it calls is a function or not.
-    let callee = unsafe {
+    let (callee, arguments) = unsafe {
         let callee = LLVMIsAFunction(LLVMGetCalledValue(call.as_value_ref()));
-        FunctionValue::new(callee)
+        let arguments = LLVMGetNumArgOperands(call.as_value_ref());
+        (FunctionValue::new(callee), arguments)
     };
     let Some(callee) = callee else {
         return Vec::new();
@@ -133,7 +136,18 @@ fn strings_of(call: InstructionValue<'_>) -> Vec<Option<u32>> {
     if let Some((_, arguments)) = known {
         return arguments.iter().copied().map(Some).collect();
     }
-    declared_strings(callee.as_value_ref())
+    // Arguments that were optimised away shift the others.
+    let declared = written.strings_of(&name);
+    let declared = declared.filter(|declared| declared.parameters == arguments);
+    declared.map_or_else(Vec::new, |declared| declared.strings.clone())
+}
+
+/// What debug info says of the strings that a function takes and returns.
+#[derive(Debug)]
+pub struct DeclaredStrings {
+    pub parameters: u32,
+    /// By position; `None` for the result.
+    pub strings: Vec<Option<u32>>,
 }
 
 /// `DISubprogram` holds its type behind its names, `DISubroutineType` the types
@@ -144,7 +158,9 @@ const BASE_TYPE: usize = 3;
 const TAG_POINTER: u16 = 0x0f;
 const TAG_CONST: u16 = 0x26;
 
-fn declared_strings(function: LLVMValueRef) -> Vec<Option<u32>> {
+/// The strings of a function; `None` if there are none.
+pub fn declared_strings(function: FunctionValue<'_>) -> Option<DeclaredStrings> {
+    let function = function.as_value_ref();
     // SAFETY: the function is alive; one without debug info answers null.
     let (context, subprogram, parameters) = unsafe {
         (
@@ -157,9 +173,8 @@ fn declared_strings(function: LLVMValueRef) -> Vec<Option<u32>> {
         .and_then(|ty| operand(context, ty, TYPES))
         .map(|types| all_operands(context, types))
         .unwrap_or_default();
-    // Arguments that were optimised away shift the others.
     if types.len() != parameters as usize + 1 {
-        return Vec::new();
+        return None;
     }
     let strings = types.iter().enumerate().filter(|(_, ty)| {
         let pointee = ty
@@ -171,9 +186,13 @@ fn declared_strings(function: LLVMValueRef) -> Vec<Option<u32>> {
         };
         plain.is_some_and(is_char)
     });
-    strings
+    let strings: Vec<Option<u32>> = strings
         .map(|(number, _)| u32::try_from(number).ok()?.checked_sub(1))
-        .collect()
+        .collect();
+    (!strings.is_empty()).then_some(DeclaredStrings {
+        parameters,
+        strings,
+    })
 }
 
 fn operand(context: LLVMContextRef, node: LLVMMetadataRef, at: usize) -> Option<LLVMMetadataRef> {

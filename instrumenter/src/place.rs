@@ -61,7 +61,10 @@ pub fn place<'ctx>(
         let itself = chain
             .first()
             .is_some_and(|written| index.at(written).any(|s| s.id == site.id));
-        count(site.id, hook(&hooks, &layout, site, instruction, itself)?);
+        count(
+            site.id,
+            hook(&hooks, &layout, branches, site, instruction, itself)?,
+        );
     }
     for (site, terminator, reading) in read {
         count(site, hooks.branch(site, terminator, &reading)?);
@@ -298,6 +301,7 @@ pub(crate) fn is_intrinsic(call: InstructionValue<'_>) -> bool {
 fn hook<'ctx>(
     hooks: &Hooks<'ctx>,
     layout: &TargetData,
+    written: &SourceBranches,
     site: &Site,
     instruction: InstructionValue<'ctx>,
     itself: bool,
@@ -357,7 +361,7 @@ fn hook<'ctx>(
         PointKind::Call => {
             hooks.reached(site.id, instruction)?;
             if itself && site.purpose == Purpose::Statement {
-                hooks.call_values(site.id, instruction)?;
+                hooks.call_values(site.id, instruction, written)?;
             }
         }
     }

@@ -10,6 +10,7 @@ use std::fmt;
 /// What a machine lets an agent do without privileges, found by trying it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum Tier {
     /// Inline recording only.
     Inline,
@@ -56,6 +57,7 @@ impl fmt::Display for Privacy {
 
 /// Which tracked build a run used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct VariantRef {
     pub campaign: CampaignId,
     /// Counts the doublings of σ, from 1.

@@ -139,6 +139,38 @@ fn among_equals_the_failing_statement_comes_first_and_the_rest_stand_with_it() {
     assert_eq!(best.score.f_measure, 1.0);
 }
 
+/// Three honest agents see the race; a fourth floods the server with failing runs
+/// in which another order held, and with successful ones in which the race did.
+#[test]
+fn one_agent_cannot_outvote_a_fleet() {
+    let mut population = Population::default();
+    let mut report = |agent: &str, run: usize, failed, script| {
+        let mut run = observed(&format!("{agent}-{run}-{failed}"), failed, script);
+        run.agent = sketch_model::AgentId(agent.to_owned());
+        population.add(&run);
+    };
+    for agent in ["a", "b", "c"] {
+        report(agent, 0, true, "A:W1@10=0 B:R2@20=0");
+        for run in 0..20 {
+            report(agent, run, false, "B:R2@10=5 A:W1@20=0");
+        }
+    }
+    for run in 0..1_000 {
+        report("hostile", run, true, "B:R3@10=1 A:W1@20=0");
+        report("hostile", run, false, "A:W1@10=0 B:R2@20=0");
+    }
+    assert_eq!(population.set_aside(), 998 + 960);
+    let wr = order(OrderPattern::Wr, &[1, 2]);
+    let support = population.tally(&wr).support;
+    assert_eq!((support.failing_true, support.failing_false), (3, 2));
+    assert_eq!(
+        (support.successful_true, support.successful_false),
+        (40, 60)
+    );
+    let forged = population.tally(&order(OrderPattern::Rw, &[3, 1])).support;
+    assert_eq!(forged.failing_true, 2);
+}
+
 fn any_run() -> impl Strategy<Value = Observations> {
     let scripts = [
         "A:W1@10=0 B:R2@20=0",
@@ -153,6 +185,11 @@ fn any_run() -> impl Strategy<Value = Observations> {
         move |(id, failed, script, weight)| {
             let mut run = observed(&format!("r{id}"), failed, scripts[script]);
             run.weight = f64::from(weight);
+            // Some report far more than others.
+            run.agent = sketch_model::AgentId(format!(
+                "agent-{}",
+                [0, 0, 0, 0, 0, 0, 0, 1, 2, 2, 3, 0][usize::from(id)]
+            ));
             run
         },
     )

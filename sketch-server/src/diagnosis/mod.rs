@@ -39,6 +39,7 @@ pub mod thinned;
 pub mod trace;
 pub mod traced;
 pub mod value_evidence;
+pub mod votes;
 mod withheld;
 
 pub use attribution::{CodeMap, FunctionCode};

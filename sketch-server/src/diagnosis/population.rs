@@ -6,6 +6,10 @@
 //! claim the same run id, the lesser by a fixed order stays, whichever came
 //! first. Merging two populations is adding all runs of one to the other.
 //!
+//! Of an agent that reported far more runs than others, not all count
+//! ([`super::votes`]); those that do not are kept, for they may when others report
+//! more.
+//!
 //! A predictor that is first met in the thousandth run needs its answers in the
 //! first 999. Each run therefore keeps what it could show, and counting asks
 //! every run. Limit, and the work of issue 7: that costs predictors × runs at
@@ -14,6 +18,7 @@
 //! neither.
 
 use super::predictors::{Answer, Observations};
+use super::votes::{Turn, Votes};
 use serde::{Deserialize, Serialize};
 use sketch_model::{Predictor, RunId, Support};
 use std::cmp::Ordering;
@@ -21,8 +26,29 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// The runs of one tracked build.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(from = "Vec<Observations>", into = "Vec<Observations>")]
 pub struct Population {
     runs: BTreeMap<RunId, Observations>,
+    failing: Votes,
+    successful: Votes,
+    /// Runs that do not count.
+    set_aside: BTreeSet<RunId>,
+}
+
+impl From<Vec<Observations>> for Population {
+    fn from(runs: Vec<Observations>) -> Population {
+        let mut population = Population::default();
+        for run in &runs {
+            population.add(run);
+        }
+        population
+    }
+}
+
+impl From<Population> for Vec<Observations> {
+    fn from(population: Population) -> Vec<Observations> {
+        population.runs.into_values().collect()
+    }
 }
 
 /// How often a predictor gave which answer, in runs and in weight.
@@ -72,12 +98,41 @@ impl Population {
         if !(observations.weight.is_finite() && observations.weight > 0.0) {
             observations.weight = 1.0;
         }
-        match self.runs.get(&observations.run) {
-            Some(known) if known.partial_cmp(&observations) != Some(Ordering::Greater) => {}
-            _ => {
-                self.runs.insert(observations.run.clone(), observations);
+        let run = observations.run.clone();
+        if let Some(known) = self.runs.get(&run) {
+            if known.partial_cmp(&observations) != Some(Ordering::Greater) {
+                return;
             }
+            let (failed, agent) = (known.failed, known.agent.clone());
+            self.vote(failed, |votes| votes.remove(&agent, &run));
+            self.set_aside.remove(&run);
         }
+        let (failed, agent) = (observations.failed, observations.agent.clone());
+        self.set_aside.insert(run.clone());
+        self.vote(failed, |votes| votes.add(&agent, &run));
+        self.runs.insert(run, observations);
+    }
+
+    fn vote(&mut self, failed: bool, change: impl FnOnce(&mut Votes) -> Turn) {
+        let turn = change(match failed {
+            true => &mut self.failing,
+            false => &mut self.successful,
+        });
+        self.set_aside.extend(turn.counts_no_longer);
+        for run in &turn.counts {
+            self.set_aside.remove(run);
+        }
+    }
+
+    /// The runs that count.
+    fn counted(&self) -> impl Iterator<Item = &Observations> {
+        let runs = self.runs.values();
+        runs.filter(|run| !self.set_aside.contains(&run.run))
+    }
+
+    /// How many runs do not count, because their agent reported too many.
+    pub fn set_aside(&self) -> u64 {
+        self.set_aside.len() as u64
     }
 
     pub fn merge(&mut self, other: &Population) {
@@ -101,13 +156,13 @@ impl Population {
 
     /// Every predictor that held in some run, failing or not: all that is tested.
     pub fn predictors(&self) -> BTreeSet<&Predictor> {
-        self.runs.values().flat_map(|r| &r.held).collect()
+        self.counted().flat_map(|r| &r.held).collect()
     }
 
     pub fn tally(&self, predictor: &Predictor) -> Tally {
         let mut tally = Tally::default();
         let support = &mut tally.support;
-        for run in self.runs.values() {
+        for run in self.counted() {
             match (run.failed, run.answer(predictor)) {
                 (true, Answer::Held) => {
                     support.failing_true += 1;
@@ -131,7 +186,7 @@ impl Population {
 
     /// The runs in which it held: predictors with the same ones say the same.
     pub fn held_in(&self, predictor: &Predictor) -> Vec<&RunId> {
-        let held = self.runs.iter().filter(|(_, r)| r.held.contains(predictor));
-        held.map(|(id, _)| id).collect()
+        let held = self.counted().filter(|r| r.held.contains(predictor));
+        held.map(|r| &r.run).collect()
     }
 }

@@ -26,7 +26,8 @@
 //! Precision and recall are weighted by the runs' sampling probability. Fisher's
 //! test is not: how often failing or successful runs are reported shifts both
 //! columns of its table alike. It is multiplied by the number of predictors
-//! tested and of looks taken (Bonferroni): crude, and never too lenient.
+//! tested (Bonferroni) and of looks taken; what that promises over many looks is
+//! in docs/statistics.md.
 
 use super::population::{Population, Tally};
 use super::statistics::{f_half, fisher, wilson};

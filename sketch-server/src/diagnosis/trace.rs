@@ -78,6 +78,7 @@ pub fn decode(record: &RunRecord, plan: &TrackingPlan, code: &dyn CodeMap) -> Op
             incomplete,
             gaps,
         },
+        agent: record.agent.clone(),
         weight: weight_of(record),
         threads,
         failing_thread,

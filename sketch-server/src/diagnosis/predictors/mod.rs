@@ -24,8 +24,8 @@ use super::order::Evidence;
 use super::thinned;
 use serde::{Deserialize, Serialize};
 use sketch_model::{
-    LocationName, Placement, PointKind, Predictor, RunId, Source, StatementId, TrackingPlan,
-    VariantRef,
+    AgentId, LocationName, Placement, PointKind, Predictor, RunId, Source, StatementId,
+    TrackingPlan, VariantRef,
 };
 use std::collections::BTreeSet;
 
@@ -91,6 +91,9 @@ pub struct Coverage {
 #[derive(Clone, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
 pub struct Observations {
     pub run: RunId,
+    /// Who reported it.
+    #[serde(default = "super::decoded_run::nobody")]
+    pub agent: AgentId,
     pub variant: VariantRef,
     pub failed: bool,
     pub weight: f64,
@@ -105,6 +108,7 @@ pub fn observe(run: &DecodedRun, plan: &TrackingPlan, placement: &Placement) -> 
     let evidence = Evidence::new(run);
     let mut observations = Observations {
         run: run.trace.run.clone(),
+        agent: run.agent.clone(),
         variant: run.trace.variant,
         failed: run.trace.failed,
         weight: run.weight,
