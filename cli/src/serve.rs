@@ -1,6 +1,6 @@
 //! `failsketch serve`: the server with its embedded store.
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 use sketch_server::service::storage::{BlobPlace, Database, Retention};
 use sketch_server::service::{Limits, ServerConfig, TlsFiles, serve};

@@ -154,6 +154,7 @@ fn observed(
         held.insert(all[place.min(all.len() - 1)].clone());
     }
     Observations {
+        agent: sketch_model::AgentId("agent".into()),
         run: RunId(format!("run-{number}")),
         variant: VariantRef {
             campaign: CampaignId(1),
