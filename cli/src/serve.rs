@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Result};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use sketch_server::service::storage::{BlobPlace, Database, Retention};
 use sketch_server::service::{Limits, ServerConfig, TlsFiles, serve};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -19,6 +20,22 @@ pub struct Arguments {
     /// The build store that `failsketch register` fills.
     #[arg(long)]
     store: Option<PathBuf>,
+    /// A PostgreSQL to keep campaigns, runs and sketches in, instead of a file in
+    /// the data folder. Several servers may share one; see docs/server.md.
+    #[arg(long, value_name = "postgres://USER@HOST/NAME")]
+    database: Option<Database>,
+    /// Where tracked builds and patches are kept, instead of the data folder.
+    /// Servers that share a database must share this too.
+    #[arg(long, value_name = "FOLDER|s3://BUCKET/PREFIX")]
+    blobs: Option<BlobPlace>,
+    /// Days for which the records of runs are kept; 0 for ever. Counts and
+    /// sketches are always kept.
+    #[arg(long, value_name = "DAYS", default_value_t = 90)]
+    keep_days: u64,
+    /// Records that are kept of each campaign, and of each build's untracked runs;
+    /// 0 for all.
+    #[arg(long, value_name = "RUNS", default_value_t = 100_000)]
+    keep_runs: u64,
     /// Which stores a load through a pointer may see in slices; see `failsketch
     /// slice --help`.
     #[arg(long, value_name = "none|field|andersen", default_value_t = slicer::Alias::default())]
@@ -58,6 +75,12 @@ pub fn run(arguments: Arguments) -> Result<()> {
     let config = ServerConfig {
         data,
         store,
+        database: arguments.database.unwrap_or_default(),
+        blobs: arguments.blobs,
+        retention: Retention {
+            days: Some(arguments.keep_days).filter(|days| *days > 0),
+            runs: Some(arguments.keep_runs).filter(|runs| *runs > 0),
+        },
         listen: arguments.listen,
         alias: arguments.alias,
         tokens: arguments.tokens,

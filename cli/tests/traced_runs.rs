@@ -164,6 +164,9 @@ impl Server {
         let config = ServerConfig {
             data: data.to_owned(),
             store: place.store(),
+            database: Default::default(),
+            blobs: None,
+            retention: Default::default(),
             listen: "127.0.0.1:0".parse().unwrap(),
             alias: slicer::Alias::default(),
             trace_worker: Some(PathBuf::from(FAILSKETCH)),

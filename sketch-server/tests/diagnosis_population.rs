@@ -5,9 +5,9 @@ mod diagnosis_support;
 
 use diagnosis_support::*;
 use proptest::prelude::*;
-use sketch_model::{OrderPattern, StatementId, ValueShape};
-use sketch_server::diagnosis::{Nearness, Observations, Population, observe, rank};
-use std::collections::BTreeMap;
+use sketch_model::{OrderPattern, Predictor, StatementId, Support, ValueShape};
+use sketch_server::diagnosis::{Answer, Nearness, Observations, Population, observe, rank};
+use std::collections::{BTreeMap, BTreeSet};
 
 fn observed(id: &str, failed: bool, script: &str) -> Observations {
     observe(
@@ -184,7 +184,8 @@ fn any_run() -> impl Strategy<Value = Observations> {
     (0..12u8, any::<bool>(), 0..scripts.len(), 1..4u8).prop_map(
         move |(id, failed, script, weight)| {
             let mut run = observed(&format!("r{id}"), failed, scripts[script]);
-            run.weight = f64::from(weight);
+            // Thirds: sums that would differ with their order if they were rounded.
+            run.weight = f64::from(weight) / 3.0;
             // Some report far more than others.
             run.agent = sketch_model::AgentId(format!(
                 "agent-{}",
@@ -195,7 +196,56 @@ fn any_run() -> impl Strategy<Value = Observations> {
     )
 }
 
+/// Asks every run about a predictor, as the definition says.
+fn asked_one_by_one(population: &Population, predictor: &Predictor) -> Support {
+    let mut support = Support::default();
+    for run in population.observations() {
+        let count = match (run.failed, run.answer(predictor)) {
+            (true, Answer::Held) => &mut support.failing_true,
+            (true, Answer::NotHeld) => &mut support.failing_false,
+            (true, Answer::Unobserved) => &mut support.failing_unobserved,
+            (false, Answer::Held) => &mut support.successful_true,
+            (false, Answer::NotHeld) => &mut support.successful_false,
+            (false, Answer::Unobserved) => &mut support.successful_unobserved,
+        };
+        *count += 1;
+    }
+    support
+}
+
 proptest! {
+    #[test]
+    fn what_is_counted_is_what_each_run_answers(
+        runs in proptest::collection::vec(any_run(), 0..30),
+    ) {
+        let population = population(&runs);
+        let met: BTreeSet<&Predictor> = runs.iter().flat_map(|r| r.held.iter().chain(&r.open)).collect();
+        let mut tested = 0;
+        for predictor in met {
+            let expected = asked_one_by_one(&population, predictor);
+            tested += u64::from(expected.failing_true + expected.successful_true > 0);
+            prop_assert_eq!(population.tally(predictor).support, expected);
+        }
+        prop_assert_eq!(population.tested(), tested);
+        let failing = population.observations().filter(|r| r.failed).count() as u64;
+        prop_assert_eq!(population.failing(), failing);
+        prop_assert_eq!(population.failing() + population.successful(),
+            population.observations().count() as u64);
+    }
+
+    #[test]
+    fn ranks_do_not_depend_on_order_or_repetition(
+        runs in proptest::collection::vec(any_run(), 0..30),
+        order in any::<u64>(),
+    ) {
+        let mut other = runs.clone();
+        other.extend(runs.iter().take(5).cloned());
+        let length = other.len().max(1);
+        other.rotate_left((order as usize) % length);
+        let ranked = |runs: &[Observations]| rank(&population(runs), 1, &nearness());
+        prop_assert_eq!(ranked(&runs), ranked(&other));
+    }
+
     #[test]
     fn counts_do_not_depend_on_order_or_repetition(
         runs in proptest::collection::vec(any_run(), 0..30),

@@ -12,7 +12,7 @@ use super::llvm_workshop::LlvmWorkshop;
 use super::metrics::Metrics;
 use super::signing::{self, KeyError};
 use super::standing::Standing;
-use super::storage::{Blobs, SqliteStorage, Storage, StorageError};
+use super::storage::{BlobPlace, Blobs, Database, Retention, Storage, StorageError, keep_sweeping};
 use super::tls::{self, TlsError, TlsFiles};
 use super::trace_reader::TraceReader;
 use super::upload;
@@ -35,6 +35,10 @@ pub struct ServerConfig {
     pub data: PathBuf,
     /// The build store that `failsketch register` fills.
     pub store: PathBuf,
+    pub database: Database,
+    /// Where tracked builds and patches are kept; `None` for the data folder.
+    pub blobs: Option<BlobPlace>,
+    pub retention: Retention,
     pub listen: SocketAddr,
     /// How slices tell pointers apart.
     pub alias: slicer::Alias,
@@ -58,6 +62,9 @@ impl ServerConfig {
             data: data.to_owned(),
             store: store.to_owned(),
             listen,
+            database: Database::default(),
+            blobs: None,
+            retention: Retention::default(),
             alias: slicer::Alias::default(),
             tokens: None,
             tls: None,
@@ -129,6 +136,12 @@ pub enum ServerError {
     Tokens(#[from] BookError),
     #[error(transparent)]
     Tls(#[from] TlsError),
+    #[error(
+        "the servers of this database sign patches with another key than {path}; copy \
+         `signing.key` from the data folder of one of them, or agents would refuse the patches \
+         of one or the other"
+    )]
+    OtherKey { path: PathBuf },
     #[error(transparent)]
     Storage(#[from] StorageError),
     #[error(transparent)]
@@ -179,9 +192,14 @@ pub async fn serve_with(
     })?;
     let _alone = lock(&config.data)?;
     let signing = signing::load_or_make(&config.data)?;
-    let blobs = Arc::new(Blobs::open(&config.data.join("blobs"))?);
-    let database = Arc::new(SqliteStorage::open(&config.data.join("failsketch.sqlite")).await?);
-    let storage: Arc<dyn Storage> = Arc::clone(&database) as Arc<dyn Storage>;
+    let beside = || BlobPlace::Folder(config.data.join("blobs"));
+    let blobs = Blobs::open(&config.blobs.clone().unwrap_or_else(beside))?;
+    let blobs = Arc::new(blobs);
+    let storage = config.database.open(&config.data).await?;
+    if storage.agree("signing_key", &signing.public).await? != signing.public {
+        let path = config.data.join("signing.key");
+        return Err(ServerError::OtherKey { path });
+    }
     let unreachable = |source| ServerError::Listen {
         address: config.listen,
         source,
@@ -201,6 +219,9 @@ pub async fn serve_with(
     let (close, closing) = watch::channel(false);
     let (engine, thread) = engine::start(Arc::clone(&storage), tools).await?;
     let metrics = Arc::new(Metrics::default());
+    let alive = tokio::spawn(keep_alive(Arc::clone(&storage)));
+    let sweeping = tokio::spawn(keep_sweeping(Arc::clone(&storage), config.retention));
+    let database = Arc::clone(&storage);
     let service = Arc::new(Service {
         storage,
         blobs,
@@ -232,6 +253,25 @@ pub async fn serve_with(
     if let Err(error) = thread.await {
         tracing::error!(%error, "the engine ended with a defect");
     }
-    database.close().await;
+    sweeping.abort();
+    alive.abort();
+    if let Err(error) = database.close().await {
+        tracing::warn!(%error, "the others take over only when the lease has run out");
+    }
     Ok(())
+}
+
+/// Tells the other servers of a shared storage that this one lives.
+async fn keep_alive(storage: Arc<dyn Storage>) {
+    let Some(heartbeat) = storage.heartbeat() else {
+        return;
+    };
+    let mut beat = tokio::time::interval(heartbeat);
+    beat.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        beat.tick().await;
+        if let Err(error) = storage.still_alive().await {
+            tracing::warn!(%error, "other servers may take over this one's work");
+        }
+    }
 }

@@ -55,6 +55,7 @@ impl Reply {
     }
 }
 
+/// A server of this data folder and none other, on a free port.
 pub fn config(data: &Path) -> ServerConfig {
     ServerConfig::new(data, &data.join("no-store"), "127.0.0.1:0".parse().unwrap())
 }
