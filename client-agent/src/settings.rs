@@ -66,7 +66,11 @@ impl Settings {
         let name = arguments.agent.clone().or_else(|| config.agent.clone());
         Settings {
             agent: AgentId(name.unwrap_or_else(sys::host_name)),
-            upstream: upstream(&config, daemon, &cache, grace),
+            // No server knows of a build that the operator made by hand.
+            upstream: match &arguments.patch {
+                Some(_) => None,
+                None => upstream(&config, daemon, &cache, grace),
+            },
             cache,
             key,
             policy,
@@ -106,10 +110,6 @@ fn upstream(
             .ok()
             .map(|disk| Spool::new(disk, config.spool.limit(), sys::unique_u64()))
     };
-    // No server knows of a build that the operator made by hand.
-    if arguments.patch.is_some() {
-        return None;
-    }
     if let Some(daemon) = daemon {
         return Some(Upstream::Daemon(Handover {
             daemon,

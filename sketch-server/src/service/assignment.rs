@@ -41,10 +41,7 @@ impl Assigner {
         Assignment {
             schema: Schema::default(),
             variant: given.map(|(_, variant)| variant),
-            watches_nothing: given.is_some_and(|(campaign, variant)| {
-                let mut plans = campaign.plans.iter();
-                plans.any(|p| p.plan == variant.plan && p.tier == Tier::Inline)
-            }),
+            watches_nothing: given.is_some_and(watches_nothing),
             finished: first.is_none() && !campaigns.is_empty(),
             expected: variant
                 .and_then(|campaign| campaign.failure.as_ref())
@@ -58,13 +55,14 @@ impl Assigner {
     pub fn standing(&self, request: &AssignmentRequest, campaigns: &[Campaign]) -> Assignment {
         let first = most_wanted(campaigns);
         let tracked = first.filter(|c| c.state == CampaignState::Tracking);
-        let variant = tracked.map(|campaign| {
+        let given = tracked.map(|campaign| {
             let plan = plans::next_for(&request.agent, request.tier, &campaign.plans, &|_| 0);
-            campaign.variant(plan.unwrap_or(0))
+            (campaign, campaign.variant(plan.unwrap_or(0)))
         });
         Assignment {
             schema: Schema::default(),
-            variant,
+            variant: given.map(|(_, variant)| variant),
+            watches_nothing: given.is_some_and(watches_nothing),
             finished: first.is_none() && !campaigns.is_empty(),
             expected: tracked
                 .and_then(|campaign| campaign.failure.as_ref())
@@ -88,6 +86,11 @@ impl Assigner {
         *count += 1;
         count.is_multiple_of(UNTRACKED_SHARE)
     }
+}
+
+fn watches_nothing((campaign, variant): (&Campaign, VariantRef)) -> bool {
+    let mut plans = campaign.plans.iter();
+    plans.any(|p| p.plan == variant.plan && p.tier == Tier::Inline)
 }
 
 /// The campaign that agents work for first, of those that are not over.

@@ -137,6 +137,7 @@ impl Tracking {
         };
         let input = TracedInput {
             run: &stored.run,
+            agent: &stored.agent,
             variant: stratum.iteration.variant,
             failed: stored.failed,
             weight: stored.weight,

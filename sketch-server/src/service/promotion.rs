@@ -255,6 +255,7 @@ mod tests {
             privacy: Default::default(),
         };
         let run = DecodedRun {
+            agent: record.agent.clone(),
             by_trace: false,
             counted: Vec::new(),
             thinned: Vec::new(),
