@@ -6,7 +6,7 @@
 //! One run in a hundred fails; one predictor holds in just those.
 
 use sketch_model::{
-    CampaignId, LocationName, OrderPattern, Predictor, PredictorClass, RunId, StatementId,
+    AgentId, CampaignId, LocationName, OrderPattern, Predictor, PredictorClass, RunId, StatementId,
     ValueShape, VariantRef,
 };
 use sketch_server::diagnosis::predictors::{Aspect, Coverage, Hook};
@@ -154,8 +154,8 @@ fn observed(
         held.insert(all[place.min(all.len() - 1)].clone());
     }
     Observations {
-        agent: sketch_model::AgentId("agent".into()),
         run: RunId(format!("run-{number}")),
+        agent: AgentId(format!("agent-{}", number % 1_000)),
         variant: VariantRef {
             campaign: CampaignId(1),
             iteration: 1,

@@ -6,10 +6,6 @@
 //! claim the same run id, the lesser by a fixed order stays, whichever came
 //! first. Merging two populations is adding all runs of one to the other.
 //!
-//! Of an agent that reported far more runs than others, not all count
-//! ([`super::votes`]); those that do not are kept, for they may when others report
-//! more.
-//!
 //! A predictor that is first met in the thousandth run needs its answers in the
 //! first 999, in which it did not hold or could not be seen. Those are not asked
 //! again: runs that could show the same things ([`Coverage`]) form a *class*, and
@@ -17,6 +13,10 @@
 //! the runs of a class in which it neither held nor was in doubt are those in
 //! which it did not hold, or those that cannot tell, all of them. Adding a run
 //! costs what held in it; a tally costs one step a class.
+//!
+//! Of an agent that reported far more runs than others, not all count
+//! ([`super::votes`]); those that do not are kept, for they may when others
+//! report more.
 //!
 //! Limit: classes are told apart by everything that a run could show. Where each
 //! run loses something else, there are as many classes as runs, and ranking costs
@@ -46,10 +46,9 @@ pub struct Population {
     runs: HashMap<RunId, Run>,
     sets: RunSets,
     failing: u64,
+    /// Which of the failing and of the successful runs count.
     failing_votes: Votes,
     successful_votes: Votes,
-    /// Runs that do not count.
-    set_aside: BTreeSet<RunId>,
     /// Predictors that held in some run.
     tested: u64,
 }
@@ -95,6 +94,8 @@ struct Run {
     agent: AgentId,
     variant: VariantRef,
     failed: bool,
+    /// Not so if its agent reported far more runs than others.
+    counts: bool,
     weight: f64,
     class: u32,
     held: Packed,
@@ -128,41 +129,46 @@ impl Population {
             agent: observations.agent.clone(),
             variant: observations.variant,
             failed: observations.failed,
+            counts: false,
             weight: sane(observations.weight),
             class,
             held: self.sets.kept(&mut held),
             open: self.sets.kept(&mut open),
         };
-        let id = &observations.run;
+        let id = observations.run.clone();
         self.failing += u64::from(run.failed);
-        let (failed, agent) = (run.failed, run.agent.clone());
         self.runs.insert(id.clone(), run);
-        self.set_aside.insert(id.clone());
-        self.vote(failed, |votes| votes.add(&agent, id));
+        let votes = self.votes(observations.failed);
+        let turn = votes.add(&observations.agent, &id);
+        self.turn(turn);
     }
 
-    /// Counts the runs that a change of the votes lets count, and takes back those
-    /// that it does not.
-    fn vote(&mut self, failed: bool, change: impl FnOnce(&mut Votes) -> Turn) {
-        let turn = change(match failed {
+    /// How many runs do not count, because their agents reported far more than
+    /// others ([`super::votes`]).
+    pub fn set_aside(&self) -> u64 {
+        self.runs.values().filter(|run| !run.counts).count() as u64
+    }
+
+    fn votes(&mut self, failed: bool) -> &mut Votes {
+        match failed {
             true => &mut self.failing_votes,
             false => &mut self.successful_votes,
-        });
-        for id in turn.counts_no_longer {
-            if self.set_aside.insert(id.clone()) {
-                self.count(&id, Way::TakeBack);
-            }
-        }
-        for id in turn.counts {
-            if self.set_aside.remove(&id) {
-                self.count(&id, Way::Add);
-            }
         }
     }
 
-    /// How many runs do not count, because their agent reported too many.
-    pub fn set_aside(&self) -> u64 {
-        self.set_aside.len() as u64
+    /// Runs begin to count, or cease to.
+    fn turn(&mut self, turn: Turn) {
+        let gone = turn.counts_no_longer.into_iter().map(|id| (id, false));
+        let come = turn.counts.into_iter().map(|id| (id, true));
+        for (id, counts) in gone.chain(come) {
+            let Some(mut run) = self.runs.remove(&id) else {
+                continue;
+            };
+            let way = if counts { Way::Add } else { Way::TakeBack };
+            self.count(&id, &run, way);
+            run.counts = counts;
+            self.runs.insert(id, run);
+        }
     }
 
     pub fn merge(&mut self, other: &Population) {
@@ -297,27 +303,20 @@ impl Population {
             return;
         };
         let (failed, agent) = (run.failed, run.agent.clone());
-        if !self.set_aside.remove(id) {
-            self.count(id, Way::TakeBack);
-        }
-        self.failing -= u64::from(failed);
+        let turn = self.votes(failed).remove(&agent, id);
+        self.turn(turn);
         self.runs.remove(id);
-        self.vote(failed, |votes| votes.remove(&agent, id));
-        // The votes may have named it; it is gone.
-        self.set_aside.remove(id);
+        self.failing -= u64::from(failed);
     }
 
-    fn count(&mut self, id: &RunId, way: Way) {
-        let Some(run) = self.runs.get(id).cloned() else {
-            return;
-        };
+    fn count(&mut self, id: &RunId, run: &Run, way: Way) {
         let one = Sum::one(run.weight);
         let class = &mut self.classes[run.class as usize];
-        let of_class = match run.failed {
-            true => &mut class.failing,
-            false => &mut class.successful,
-        };
-        *of_class = way.apply(*of_class, one);
+        if run.failed {
+            class.failing = way.apply(class.failing, one);
+        } else {
+            class.successful = way.apply(class.successful, one);
+        }
         for number in run.open.numbers() {
             let cell = self.counts[number as usize].cell(run.class);
             let open = match run.failed {

@@ -61,10 +61,10 @@ impl ServerConfig {
         ServerConfig {
             data: data.to_owned(),
             store: store.to_owned(),
+            listen,
             database: Database::default(),
             blobs: None,
             retention: Retention::default(),
-            listen,
             alias: slicer::Alias::default(),
             tokens: None,
             tls: None,
@@ -136,8 +136,6 @@ pub enum ServerError {
     Tokens(#[from] BookError),
     #[error(transparent)]
     Tls(#[from] TlsError),
-    #[error("the server stopped listening: {0}")]
-    Serving(io::Error),
     #[error(
         "the servers of this database sign patches with another key than {path}; copy \
          `signing.key` from the data folder of one of them, or agents would refuse the patches \

@@ -23,6 +23,7 @@ use sketch_server::diagnosis::predictors::{Aspect, Coverage, Hook};
 use sketch_server::diagnosis::stop_rule::SIGNIFICANT;
 use sketch_server::diagnosis::{Nearness, Observations, Population, rank};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 pub const BYSTANDERS: u32 = 50;
 pub const PRECONDITIONS: u32 = 5;
@@ -106,7 +107,7 @@ fn whole() -> Coverage {
     let stores = (0..=OTHERS).map(|n| (2 * n, Aspect::Store));
     let loads = (0..=OTHERS).map(|n| (2 * n + 1, Aspect::Load));
     Coverage {
-        hooks: std::sync::Arc::new(stores.chain(loads).map(hook).collect()),
+        hooks: Arc::new(stores.chain(loads).map(hook).collect()),
         complete: true,
         branches_complete: true,
         ..Coverage::default()
