@@ -146,8 +146,11 @@ impl<'a> Session<'a> {
     /// One run; `None` when there is nothing more to do.
     pub fn next_run(&mut self, supervisor: &Supervisor<'_>) -> Result<Option<Ended>, AgentError> {
         let asked = match supervisor.queue {
-            Some(queue) => queue.mortal(&supervisor.inherited, || self.ask()),
-            None => self.ask(),
+            // Only a question to somebody else takes long enough for a signal.
+            Some(queue) if self.settings.upstream.is_some() => {
+                queue.mortal(&supervisor.inherited, || self.ask())
+            }
+            _ => self.ask(),
         };
         let Some(next) = asked? else {
             return Ok(None);
