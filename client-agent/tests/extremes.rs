@@ -96,7 +96,13 @@ fn a_daemon_on_a_full_disk_refuses_and_takes_again() {
         waiting() { ls "$4/handover" 2>/dev/null | wc -l; }
         run "$1" "$2" "."
         head -c 1m /dev/zero >"$DISK/fill"
-        run "$1" "$2" "handed over later: the daemon refused.*No space left"
+        # A small record may still fit into the last page that the spool has.
+        i=0; while :; do
+            "$AGENT" run --config "$1" -- "$2" exit 7 2>"$DISK.said"; code=$?
+            refused=$(grep -c "handed over later: the daemon refused.*No space left" "$DISK.said")
+            i=$((i+1)); if [ "$refused" = 1 ] || [ $i -ge 20 ]; then break; fi
+        done
+        echo "exit $code"; echo "$refused"
         rm "$DISK/fill"
         ls "$4/handover" | wc -l
         run "$1" "$2" "."

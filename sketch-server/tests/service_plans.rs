@@ -97,9 +97,9 @@ fn runs_of_different_plans_are_not_pooled() {
             server.upload(&tracked(&id, variant(1, plan), outcome));
         }
     };
-    // Together more than enough, apart too few: the iteration goes on.
-    feed(&server, 0, 0, 2, 60);
-    feed(&server, 1, 0, 2, 60);
+    // Together enough for a hint, apart too few: the iteration goes on.
+    feed(&server, 0, 0, 2, 10);
+    feed(&server, 1, 0, 2, 10);
     let campaign = server.campaign(1);
     assert_eq!(
         (campaign.iteration, campaign.state),
@@ -107,7 +107,7 @@ fn runs_of_different_plans_are_not_pooled() {
     );
     assert_eq!(
         (campaign.tracked_failing, campaign.tracked_successful),
-        (4, 120)
+        (4, 20)
     );
     let sketch = server.sketch(1);
     let said = "2 plans watch different locations and are counted apart";
@@ -117,7 +117,7 @@ fn runs_of_different_plans_are_not_pooled() {
         sketch.gaps
     );
     // One plan has enough by itself.
-    feed(&server, 1, 1_000, 1, 0);
+    feed(&server, 1, 1_000, 1, 10);
     assert_eq!(server.campaign(1).iteration, 2);
     server.stop();
 }
