@@ -9,30 +9,40 @@
 # code is that of clang-19 -g.
 #
 # Usage: bugbase/real-programs.sh [PROGRAM...]     (default: all of them)
+#        bugbase/real-programs.sh --variant PROGRAM NAME [--recipe FILE] [--binary FILE]
+#                                 [--register] [PATCH...]
 # Programs: pbzip2 memcached curl sqlite3 cppcheck
+#
+# --variant makes a build of one program beside those: its source with patches, or
+# with another compiler, and prints the binary's path and what --register deployed.
+# NAME is "tsan" or "functions" for clang-19's instrumentations of those names; any
+# other name is a build by the wrapper. Where the unpatched program was built by the
+# same compiler already, only what the patches touch is compiled again.
 #
 # Sources are Debian's source packages, fetched from wherever this machine's own
 # apt sources point: apt runs on copies of them under target/, with "deb-src" for
 # "deb", so the system's configuration is neither changed nor relied on. What the
 # builds need is installed by package name, if it is not there yet.
 # FAILSKETCH may name the failsketch command; otherwise it is built with cargo.
+# REAL_PROGRAMS may name the folder that holds everything (target/real-programs).
 set -euo pipefail
 export LC_ALL=C
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 cargo_target=$(realpath -m "${CARGO_TARGET_DIR:-$root/target}")
-cache=$cargo_target/real-programs
+cache=$(realpath -m "${REAL_PROGRAMS:-$cargo_target/real-programs}")
 mkdir -p "$cache"
 all_programs="pbzip2 memcached curl sqlite3 cppcheck"
 jobs=$(nproc)
 
 # ---- what is particular to each program: packages, build, binary, smoke use ----
-# NAME_build runs in the unpacked source with CC and CXX set and makes NAME_binary.
+# NAME_configure (if there is one) and NAME_make run in the unpacked source with CC
+# and CXX set and make NAME_binary; NAME_make may run again when sources changed.
 # NAME_smoke BINARY runs in an empty folder; what it prints must not depend on the build.
 
 pbzip2_packages="libbz2-dev"
 pbzip2_binary=pbzip2
-pbzip2_build() {
+pbzip2_make() {
     # clang-19 reads PRIuMAX after a string as a literal suffix, hence the flag.
     make CXX="$CXX" CXXFLAGS="-O2 -pthread -D_POSIX_PTHREAD_SEMANTICS -Wno-reserved-user-defined-literal" pbzip2
 }
@@ -46,8 +56,8 @@ pbzip2_smoke() {
 
 memcached_packages="libevent-dev"
 memcached_binary=memcached
-memcached_build() {
-    ./configure CFLAGS="-O2" --disable-docs
+memcached_configure() { ./configure CFLAGS="-O2" --disable-docs; }
+memcached_make() {
     make -j"$jobs" memcached
 }
 memcached_smoke() {
@@ -68,10 +78,12 @@ memcached_smoke() {
 
 curl_packages=""
 curl_binary=src/curl
-curl_build() {
+curl_configure() {
     ./configure CFLAGS="-O2" --disable-shared --enable-static --disable-manual --disable-ldap \
         --without-ssl --without-zlib --without-brotli --without-zstd --without-nghttp2 \
         --without-libidn2 --without-libpsl --without-librtmp
+}
+curl_make() {
     make -j"$jobs" -C lib
     make -j"$jobs" -C src curl
 }
@@ -87,9 +99,9 @@ curl_smoke() {
 
 sqlite3_packages="tcl"
 sqlite3_binary=sqlite3
-sqlite3_build() {
+sqlite3_configure() { ./configure --disable-tcl --disable-readline; }
+sqlite3_make() {
     # The amalgamation is generated; the shell is then two files in one call.
-    ./configure --disable-tcl --disable-readline
     make sqlite3.c shell.c
     rm -f sqlite3
     $CC -O2 -DSQLITE_THREADSAFE=1 -DSQLITE_ENABLE_FTS5 shell.c sqlite3.c -lpthread -ldl -lm -o sqlite3
@@ -112,7 +124,7 @@ SQL
 
 cppcheck_packages=""
 cppcheck_binary=cppcheck
-cppcheck_build() {
+cppcheck_make() {
     # Its Makefile chooses the language standard by the compiler's name.
     make -j"$jobs" CXX="$CXX" CXXFLAGS="-O2 -DNDEBUG -std=gnu++0x" cppcheck
 }
@@ -190,19 +202,98 @@ fetch() {
     touch ../fetched
 }
 
+# The compilers of a variant, in CC and CXX.
+choose_compilers() {
+    case "$1" in
+    plain) CC="clang-19 -g" CXX="clang++-19 -g" ;;
+    tsan) CC="clang-19 -g -fsanitize=thread" CXX="clang++-19 -g -fsanitize=thread" ;;
+    functions) CC="clang-19 -g -finstrument-functions" CXX="clang++-19 -g -finstrument-functions" ;;
+    *) CC=$cache/bin/failsketch-cc CXX=$cache/bin/failsketch-c++ ;;
+    esac
+    export CC CXX
+}
+
+# What the compilers make of a small program, in a folder of a fixed name: the same
+# for the same compilers. The command's own bytes would not do, they change with
+# every change of ours.
+fingerprint() {
+    local probe=$cache/$1/probe.$2
+    mkdir -p "$probe"
+    cat > "$probe/probe.c" <<'C'
+#include <stdio.h>
+int twice(int x) { return 2 * x; }
+int main(int n, char **a) { return puts(a[twice(n) / 2 - 1]) < 0; }
+C
+    (cd "$probe" && $CC -O2 probe.c -o probe && sha256sum < probe)
+}
+
+recipe_of() { declare -f "$1_configure" "$1_make" || true; }
+
+configure_and_make() {
+    if declare -f "$1_configure" > /dev/null; then "$1_configure"; fi
+    "$1_make"
+}
+
 # Builds in $cache/$1/$2 unless that was done with the same tools and recipe.
 build() {
     local program=$1 variant=$2 stamp
-    CC="clang-19 -g" CXX="clang++-19 -g"
-    if [ "$variant" = wrapped ]; then CC=$cache/bin/failsketch-cc CXX=$cache/bin/failsketch-c++; fi
-    export CC CXX
-    stamp=$({ declare -f "${program}_build"; echo "$CC $CXX"; [ "$variant" = plain ] || sha256sum < "$failsketch"; } | sha256sum)
+    choose_compilers "$variant"
+    stamp=$({ recipe_of "$program"; echo "$CC $CXX"; fingerprint "$program" "$variant"; } | sha256sum)
     [ "$(cat "$cache/$program/$variant.stamp" 2> /dev/null)" = "$stamp" ] && return
     rm -f "$cache/$program/$variant.stamp"
     cd "$cache/$program/$variant"
     if [ -e Makefile ]; then make clean || true; fi
-    "${program}_build"
+    configure_and_make "$program"
     printf '%s\n' "$stamp" > "$cache/$program/$variant.stamp"
+}
+
+# Makes the tree $cache/$1/$2 with patches applied and builds it. A build by the
+# wrapper begins as a copy of the unpatched one.
+build_variant() {
+    local program=$1 variant=$2 recipe=$3 stamp tree patch
+    shift 3
+    tree=$cache/$program/$variant
+    choose_compilers "$variant"
+    stamp=$({ recipe_of "$program"; echo "$CC $CXX"; fingerprint "$program" "$variant"; cat /dev/null ${recipe:+"$recipe"} "$@"; } | sha256sum)
+    [ "$(cat "$tree.stamp" 2> /dev/null)" = "$stamp" ] && return
+    rm -rf "$tree.stamp" "$tree.registered" "$tree"
+    case "$variant" in
+    tsan | functions)
+        dpkg-source -x "$cache/$program/download/"*.dsc "$tree"
+        ;;
+    *)
+        build "$program" wrapped
+        cp -a "$cache/$program/wrapped" "$tree"
+        ;;
+    esac
+    cd "$tree"
+    for patch in "$@"; do patch -p1 < "$patch"; done
+    case "$variant" in
+    tsan | functions) if declare -f "${program}_configure" > /dev/null; then "${program}_configure"; fi ;;
+    esac
+    if [ -n "$recipe" ]; then
+        # shellcheck disable=SC1090
+        . "$recipe"
+    else
+        "${program}_make"
+    fi
+    printf '%s\n' "$stamp" > "$tree.stamp"
+}
+
+# All of `--variant`; what it prints goes to the log.
+variant() {
+    local program=$1 variant=$2 recipe=$3 binary=$4 register=$5 packages=${1}_packages
+    shift 5
+    # shellcheck disable=SC2086
+    step install_packages clang-19 llvm-19 lld-19 make patch binutils dpkg-dev xz-utils ca-certificates ${!packages}
+    step fetch "$program"
+    step build_variant "$program" "$variant" "$recipe" "$@"
+    [ -n "$register" ] || return 0
+    binary=$cache/$program/$variant/$binary
+    [ "$(cat "$cache/$program/$variant.registered" 2> /dev/null)" = "$(sha256sum < "$binary")" ] &&
+        [ -e "$binary.deployed" ] && return
+    "$failsketch" register "$binary" --store "$cache/store" --deploy "$binary.deployed"
+    sha256sum < "$binary" > "$cache/$program/$variant.registered"
 }
 
 code_of() {
@@ -248,24 +339,57 @@ if [ "${1:-}" = --step ]; then
     exit
 fi
 
-programs=${*:-$all_programs}
-for program in $programs; do
+known() {
     case " $all_programs " in
-    *" $program "*) ;;
-    *) say "real-programs: no program $program; there are: $all_programs"; exit 2 ;;
+    *" $1 "*) ;;
+    *) say "real-programs: no program $1; there are: $all_programs"; exit 2 ;;
     esac
-done
+}
 
-mkdir -p "$cache/bin"
-if [ -n "${FAILSKETCH:-}" ]; then
-    failsketch=$(realpath "$FAILSKETCH")
-else
-    (cd "$root" && cargo build --quiet --package cli)
-    failsketch=$cargo_target/debug/failsketch
+find_failsketch() {
+    mkdir -p "$cache/bin"
+    if [ -n "${FAILSKETCH:-}" ]; then
+        failsketch=$(realpath "$FAILSKETCH")
+    else
+        (cd "$root" && cargo build --quiet --package cli)
+        failsketch=$cargo_target/debug/failsketch
+    fi
+    export failsketch
+    ln -sf "$failsketch" "$cache/bin/failsketch-cc"
+    ln -sf "$failsketch" "$cache/bin/failsketch-c++"
+}
+
+if [ "${1:-}" = --variant ]; then
+    program=${2:?"--variant PROGRAM NAME"} name=${3:?"--variant PROGRAM NAME"} recipe='' register='' patches=()
+    known "$program"
+    binary=${program}_binary binary=${!binary}
+    shift 3
+    while [ $# -gt 0 ]; do
+        case "$1" in
+        --recipe) recipe=$(realpath "$2") && shift 2 ;;
+        --binary) binary=$2 && shift 2 ;;
+        --register) register=yes && shift ;;
+        *) patches+=("$(realpath "$1")") && shift ;;
+        esac
+    done
+    find_failsketch
+    mkdir -p "$cache/$program"
+    # One at a time: two evaluations may want the same program.
+    exec 9> "$cache/$program/lock"
+    flock 9
+    if ! step variant "$program" "$name" "$recipe" "$binary" "$register" "${patches[@]}" \
+        > "$cache/$program/$name.log" 2>&1 9>&-; then
+        say "real-programs: $program could not be built as $name; see $cache/$program/$name.log"
+        exit 1
+    fi
+    echo "$cache/$program/$name/$binary"
+    exit
 fi
-export failsketch
-ln -sf "$failsketch" "$cache/bin/failsketch-cc"
-ln -sf "$failsketch" "$cache/bin/failsketch-c++"
+
+programs=${*:-$all_programs}
+for program in $programs; do known "$program"; done
+
+find_failsketch
 
 failed=0 count=0
 for program in $programs; do

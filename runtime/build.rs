@@ -51,8 +51,12 @@ fn main() {
 
 fn rustc(target: &str) -> Command {
     let mut command = Command::new(variable("RUSTC"));
+    let source = Path::new(&variable("CARGO_MANIFEST_DIR")).join("inprocess/lib.rs");
     command
-        .arg(Path::new("inprocess/lib.rs"))
+        // Where it puts what it makes on the way: two builds of one checkout, for
+        // tests and for release, must not find each other's.
+        .current_dir(variable("OUT_DIR"))
+        .arg(source)
         .args(["--edition", "2024", "--target", target])
         .args(["--check-cfg", "cfg(failsketch_preload)"])
         .args(["-C", "panic=abort", "-C", "opt-level=2"])

@@ -14,9 +14,8 @@
 //! its text, because Debian's versions move.
 
 use crate::bench::Arguments;
+use crate::overhead::timed::children;
 use anyhow::{Context, Result, bail};
-use nix::sys::resource::{UsageWho, getrusage};
-use nix::sys::time::TimeValLike;
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -80,7 +79,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         "2nd",
         ""
     );
-    for name in &arguments.programs {
+    let usual = ["pbzip2", "memcached", "sqlite3"].map(str::to_owned);
+    let programs = match arguments.programs.as_slice() {
+        [] => &usual[..],
+        named => named,
+    };
+    for name in programs {
         let known = SUBJECTS.iter().find(|subject| subject.program == name);
         let subject = known.with_context(|| format!("there is no program {name}"))?;
         let row = bench.measure(subject)?;
@@ -359,13 +363,6 @@ fn plain<'a>(flags: &[&'a str]) -> Vec<&'a str> {
         }
     }
     result
-}
-
-/// CPU seconds of all children that have ended.
-fn children() -> Result<f64> {
-    let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
-    let cpu = usage.user_time() + usage.system_time();
-    Ok(cpu.num_microseconds() as f64 / 1e6)
 }
 
 #[cfg(test)]

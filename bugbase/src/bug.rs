@@ -5,7 +5,7 @@
 //! Statements are named by function and exact source text, never by line number:
 //! an edit elsewhere in the file must not make a description false.
 
-use crate::check::check;
+use crate::check::{check, find_statement, find_statements};
 use crate::workload::Workload;
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
@@ -29,8 +29,14 @@ pub struct Bug {
     pub workload: Workload,
     pub failure: Failure,
     pub ideal: Ideal,
+    /// What `./dev bench overhead` runs; of real programs only.
+    pub overhead: Option<Overhead>,
     #[serde(skip)]
     pub folder: PathBuf,
+    /// Where the sources are, for a package once it is built; until then nothing
+    /// can be said about its statements.
+    #[serde(skip)]
+    pub tree: Option<PathBuf>,
 }
 
 /// Whether the failure depends on the schedule or on the input alone.
@@ -49,21 +55,44 @@ pub enum Group {
     Paper,
     /// What that evaluation did not cover.
     Further,
+    /// A current release of a real program with a historical fault put back.
+    Real,
 }
 
+/// How the program comes about: compiled from sources of the folder, or built
+/// from a source package of Debian's with our patches.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Build {
+    #[serde(default)]
     pub language: Language,
+    /// Of the folder; with a package, the files of its tree in which the ideal
+    /// sketch's statements stand.
     pub sources: Vec<String>,
+    #[serde(default)]
     pub flags: Vec<String>,
     /// Flags that build the program with the fix.
+    #[serde(default)]
     pub fixed_flags: Vec<String>,
+    /// The source package, one of those that `real-programs.sh` knows.
+    pub package: Option<String>,
+    /// Patches of the folder for both programs, faulty and fixed ...
+    #[serde(default)]
+    pub patches: Vec<String>,
+    /// ... and those that put the fault back.
+    #[serde(default)]
+    pub fault: Vec<String>,
+    /// A shell file of the folder that builds the tree, where the package's own
+    /// way will not do.
+    pub recipe: Option<String>,
+    /// What that recipe makes, in the tree.
+    pub binary: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Language {
+    #[default]
     C,
     Cpp,
 }
@@ -78,8 +107,49 @@ pub struct Failure {
     pub signals: Vec<String>,
     #[serde(default)]
     pub exit_codes: Vec<i32>,
+    /// Exit codes other than 0 of runs in which the fault has not struck.
+    #[serde(default)]
+    pub fine_exit_codes: Vec<i32>,
     /// The program never ends; healthy runs end long before this.
     pub hang_after_ms: Option<u64>,
+}
+
+/// Work of the program that is long enough to measure, and where it would fail.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Overhead {
+    /// The statement whose slice is tracked; a column is not needed.
+    pub at: FailurePoint,
+    /// Arguments of a run that ends at once: what remains is starting it.
+    pub quick: Vec<String>,
+    #[serde(rename = "work")]
+    pub works: Vec<Work>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FailurePoint {
+    pub function: String,
+    pub text: String,
+    pub nth: Option<usize>,
+    /// It fails by being reached: an abort.
+    #[serde(default)]
+    pub reached: bool,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Work {
+    pub name: String,
+    /// Arguments, with the words of a workload.
+    pub arguments: Vec<String>,
+    #[serde(default)]
+    pub client_arguments: Vec<String>,
+    #[serde(default)]
+    pub input_bytes: usize,
+    /// Arguments of a run whose output becomes the input.
+    #[serde(default)]
+    pub input_by: Vec<String>,
 }
 
 /// The hand-made sketch: what a perfect diagnosis would show.
@@ -136,15 +206,40 @@ pub struct IdealPredictor {
 }
 
 impl Bug {
-    /// The name and text of each of its sources.
+    /// The name and text of each of its sources; none of a package that is not
+    /// built yet.
     pub fn sources(&self) -> Result<Vec<(String, String)>> {
+        let Some(tree) = &self.tree else {
+            return Ok(Vec::new());
+        };
         let read = |source: &String| {
-            let path = self.folder.join(source);
-            let text = fs::read_to_string(&path)
+            let path = tree.join(source);
+            let bytes = fs::read(&path)
                 .with_context(|| format!("reading {}, a source of it", path.display()))?;
-            Ok((source.clone(), text))
+            let name = source.rsplit('/').next().unwrap_or(source).to_owned();
+            Ok((name, String::from_utf8_lossy(&bytes).into_owned()))
         };
         self.build.sources.iter().map(read).collect()
+    }
+
+    /// Where the measured failure would be: "items.c:17".
+    pub fn failure_point(&self, at: &FailurePoint) -> Result<String> {
+        let mut statement = IdealStatement {
+            thread: String::new(),
+            function: at.function.clone(),
+            text: at.text.clone(),
+            nth: at.nth,
+            file: String::new(),
+            line: 0,
+        };
+        find_statement(self, &mut statement)?;
+        Ok(format!("{}:{}", statement.file, statement.line))
+    }
+
+    /// Says where a package's sources are and finds the ideal statements in them.
+    pub fn found_in(&mut self, tree: PathBuf) -> Result<()> {
+        self.tree = Some(tree);
+        find_statements(self).with_context(|| format!("in the description of {}", self.name))
     }
 }
 
@@ -174,12 +269,31 @@ pub fn named(name: &str) -> Result<Bug> {
     }
 }
 
-/// The bugs of those names, or all if none is named.
+/// The bugs of those names, or all if none is named. "paper", "further" and "real"
+/// stand for the parts of the corpus.
 pub fn chosen(names: &[String]) -> Result<Vec<Bug>> {
     if names.is_empty() {
         return all();
     }
-    names.iter().map(|name| named(name)).collect()
+    let mut bugs = Vec::new();
+    for name in names {
+        match Group::named(name) {
+            Some(group) => bugs.extend(all()?.into_iter().filter(|bug| bug.group == group)),
+            None => bugs.push(named(name)?),
+        }
+    }
+    Ok(bugs)
+}
+
+impl Group {
+    pub fn named(name: &str) -> Option<Group> {
+        match name {
+            "paper" => Some(Group::Paper),
+            "further" => Some(Group::Further),
+            "real" => Some(Group::Real),
+            _ => None,
+        }
+    }
 }
 
 /// Loads one folder; a description that cannot be true is refused.
@@ -189,6 +303,7 @@ pub fn load(folder: &Path) -> Result<Bug> {
     let text = fs::read_to_string(&description).with_context(|| format!("reading {shown}"))?;
     let mut bug: Bug = toml::from_str(&text).with_context(|| format!("in {shown}"))?;
     bug.folder = folder.to_owned();
+    bug.tree = bug.build.package.is_none().then(|| folder.to_owned());
     check(&mut bug).with_context(|| format!("in {shown}"))?;
     Ok(bug)
 }
@@ -201,6 +316,16 @@ mod tests {
     fn every_folder_of_the_corpus_loads() {
         let bugs = all().unwrap();
         assert!(bugs.iter().any(|bug| bug.name == "pbzip2"));
+    }
+
+    #[test]
+    fn parts_of_the_corpus_have_names() {
+        let count = |names: &[&str]| {
+            let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+            chosen(&names).unwrap().len()
+        };
+        assert_eq!(count(&["paper"]), 11);
+        assert_eq!(count(&["paper", "further", "real"]), count(&[]));
     }
 
     #[test]

@@ -10,7 +10,8 @@ use anyhow::{Result, bail, ensure};
 const PATTERNS: [&str; 7] = ["RWR", "WWR", "RWW", "WRW", "WW", "WR", "RW"];
 const SHAPES: [&str; 4] = ["zero", "non_zero", "equals", "negative"];
 
-/// Refuses what cannot be true, and finds where the ideal statements stand.
+/// Refuses what cannot be true, and finds where the ideal statements stand, if the
+/// sources are there.
 pub fn check(bug: &mut Bug) -> Result<()> {
     let folder = bug.folder.file_name().unwrap_or_default().to_string_lossy();
     ensure!(
@@ -18,10 +19,7 @@ pub fn check(bug: &mut Bug) -> Result<()> {
         "the name is {:?} but the folder is {folder:?}; make them the same",
         bug.name
     );
-    ensure!(
-        !bug.build.fixed_flags.is_empty(),
-        "fixed_flags is empty; name the flags that build the fix"
-    );
+    check_build(bug)?;
     let failure = &bug.failure;
     ensure!(
         !failure.signals.is_empty()
@@ -36,16 +34,69 @@ pub fn check(bug: &mut Bug) -> Result<()> {
         );
     }
     bug.workload.check(&bug.folder)?;
-
-    let mut lines = Vec::new();
-    let sources = bug.sources()?;
-    for (file, text) in &sources {
-        lines.extend(lines_of(file, text));
-    }
     ensure!(
         !bug.ideal.statements.is_empty(),
         "the ideal sketch is empty"
     );
+    ensure!(
+        !bug.ideal.predictors.is_empty(),
+        "no expected predictor is named"
+    );
+    for predictor in &bug.ideal.predictors {
+        check_predictor(predictor)?;
+    }
+    if bug.tree.is_some() {
+        find_statements(bug)?;
+    }
+    Ok(())
+}
+
+fn check_build(bug: &Bug) -> Result<()> {
+    let build = &bug.build;
+    if build.package.is_none() {
+        ensure!(
+            !build.fixed_flags.is_empty(),
+            "fixed_flags is empty; name the flags that build the fix"
+        );
+        let of_packages = build.fault.len() + build.patches.len();
+        ensure!(
+            of_packages == 0 && build.recipe.is_none() && build.binary.is_none(),
+            "patches, fault, recipe and binary are of a package; name it"
+        );
+        return Ok(());
+    }
+    ensure!(
+        build.flags.is_empty() && build.fixed_flags.is_empty(),
+        "flags and fixed_flags are of programs in the folder; a package is built its own way"
+    );
+    ensure!(
+        !build.fault.is_empty(),
+        "fault is empty; name the patches that put the fault back"
+    );
+    let files = build.patches.iter().chain(&build.fault);
+    for file in files.chain(&build.recipe) {
+        ensure!(
+            bug.folder.join(file).is_file(),
+            "{file:?} is no file of the folder"
+        );
+    }
+    Ok(())
+}
+
+/// Finds the line of one statement in the sources.
+pub fn find_statement(bug: &Bug, statement: &mut IdealStatement) -> Result<()> {
+    locate(statement, &lines(&bug.sources()?))
+}
+
+fn lines(sources: &[(String, String)]) -> Vec<Line> {
+    let each = sources.iter().map(|(file, text)| lines_of(file, text));
+    each.flatten().collect()
+}
+
+/// Finds the lines of the ideal sketch in the sources.
+pub fn find_statements(bug: &mut Bug) -> Result<()> {
+    let sources = bug.sources()?;
+    let lines = lines(&sources);
     for statement in &mut bug.ideal.statements {
         locate(statement, &lines)?;
     }
@@ -57,12 +108,7 @@ pub fn check(bug: &mut Bug) -> Result<()> {
             statement.thread
         );
     }
-    ensure!(
-        !bug.ideal.predictors.is_empty(),
-        "no expected predictor is named"
-    );
     for predictor in &bug.ideal.predictors {
-        check_predictor(predictor)?;
         for part in &predictor.statements {
             ensure!(
                 sources.iter().any(|(_, text)| text.contains(part.as_str())),
@@ -283,6 +329,24 @@ statements = ["return g"]
                 "names 0 statements and needs 1",
             ),
             ("key", "summary", "sumary", "unknown field `sumary`"),
+            (
+                "fault",
+                "flags = []\nfixed_flags = [\"-DFIXED\"]",
+                "package = \"p\"",
+                "fault is empty",
+            ),
+            (
+                "patch",
+                "flags = []\nfixed_flags = [\"-DFIXED\"]",
+                "package = \"p\"\nfault = [\"f.patch\"]",
+                "\"f.patch\" is no file of the folder",
+            ),
+            (
+                "stray",
+                "flags = []",
+                "flags = []\nfault = [\"f.patch\"]",
+                "are of a package; name it",
+            ),
             ("word", "{seed}", "{sed}", "{sed}"),
         ];
         for (case, from, to, wanted) in cases {

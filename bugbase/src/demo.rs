@@ -2,7 +2,7 @@
 
 use crate::bug;
 use crate::diagnosis::{Diagnosis, follow};
-use crate::fleet::{Fleet, Fuel, prepare};
+use crate::fleet::{Fleet, prepare};
 use crate::folder::emptied;
 use crate::tools::Tools;
 use anyhow::{Context, Result, bail};
@@ -32,20 +32,13 @@ pub struct Arguments {
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let bug = bug::named(&arguments.bug)?;
+    let mut bug = bug::named(&arguments.bug)?;
     let tools = Tools::find()?;
     let folder = emptied(&arguments.folder)?;
     println!("{}: {} ({})", bug.name, bug.summary, bug.kind);
     println!("building and registering it with `failsketch cc` and `failsketch register`");
-    let prepared = prepare(&tools, &bug, &folder)?;
-    let mut fleet = Fleet::start(
-        &tools,
-        &bug,
-        &prepared,
-        &folder,
-        arguments.agents,
-        &Fuel::UntilFinished,
-    )?;
+    let prepared = prepare(&tools, &mut bug, &folder)?;
+    let mut fleet = Fleet::start(&tools, &bug, &prepared, &folder, arguments.agents)?;
     println!(
         "server at {}; {} agents run it until the failure explains itself",
         fleet.api.url, arguments.agents

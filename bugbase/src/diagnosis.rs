@@ -99,11 +99,25 @@ impl Ending {
     }
 }
 
-/// Follows the campaigns of a bug to an end. An error is one of the harness.
+/// The last sketch of an iteration, and what it rests on.
+#[derive(Clone, Debug, Default)]
+pub struct Seen {
+    pub campaign: u64,
+    pub iteration: u32,
+    pub sigma: u32,
+    pub failures: u64,
+    /// Tracked failing runs; a sketch is drawn anew when there are more.
+    pub tracked_failing: u64,
+    pub sketch: Value,
+}
+
+/// Follows the campaigns of a bug to an end, and keeps the last sketch of each
+/// iteration of the leading one in `seen`. An error is one of the harness.
 pub fn watch(
     bug: &Bug,
     fleet: &mut Fleet,
     limits: &Limits,
+    seen: &mut Vec<Seen>,
     interrupted: impl Fn() -> bool,
 ) -> Result<Ending> {
     let line = progress_line()?;
@@ -117,6 +131,9 @@ pub fn watch(
         });
         let shown = leading.map_or("no failure yet".to_owned(), progress);
         line.set_message(format!("{}: {shown}", bug.name));
+        if let Some(leading) = leading {
+            look_at(leading, fleet, seen)?;
+        }
         if let Some(done) = leading.filter(|c| c.state == "settled" && f_of(c) >= GOOD_F) {
             line.finish_and_clear();
             return Ok(match sketch_of(done, fleet)? {
@@ -156,6 +173,31 @@ pub fn watch(
     }
 }
 
+/// Keeps the campaign's sketch as the last one of its iteration.
+fn look_at(campaign: &Campaign, fleet: &Fleet, seen: &mut Vec<Seen>) -> Result<()> {
+    let same = |known: &Seen| {
+        known.campaign == campaign.id
+            && known.iteration == campaign.iteration
+            && known.tracked_failing == campaign.tracked_failing
+    };
+    if campaign.tracked_failing == 0 || seen.last().is_some_and(same) {
+        return Ok(());
+    }
+    let Some(diagnosis) = sketch_of(campaign, fleet)? else {
+        return Ok(());
+    };
+    seen.retain(|known| known.campaign == campaign.id && known.iteration != campaign.iteration);
+    seen.push(Seen {
+        campaign: campaign.id,
+        iteration: campaign.iteration,
+        sigma: campaign.sigma,
+        failures: campaign.failures,
+        tracked_failing: campaign.tracked_failing,
+        sketch: diagnosis.sketch,
+    });
+    Ok(())
+}
+
 /// A campaign's sketch, if it has one yet.
 fn sketch_of(campaign: &Campaign, fleet: &Fleet) -> Result<Option<Diagnosis>> {
     let path = format!("/api/v1/campaigns/{}/sketch", campaign.id);
@@ -175,14 +217,6 @@ fn progress_line() -> Result<ProgressBar> {
     )?);
     line.enable_steady_tick(Duration::from_millis(100));
     Ok(line)
-}
-
-/// Waits until the agents have ended by themselves, or patience has.
-pub fn finished_or(fleet: &mut Fleet, patience: Duration) {
-    let deadline = Instant::now() + patience;
-    while fleet.is_running() && Instant::now() < deadline {
-        sleep(Duration::from_millis(150));
-    }
 }
 
 fn f_of(campaign: &Campaign) -> f64 {

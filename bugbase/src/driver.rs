@@ -4,14 +4,15 @@
 //! runs the agent once for each run instead, as a machine's users would, with the
 //! arguments of the next seed.
 
+use crate::beside::start_client;
 use crate::bug::Bug;
-use crate::fleet::{Fuel, end};
-use crate::workload::Files;
+use crate::fleet::end;
+use crate::workload::{Files, Workload};
 use anyhow::{Context, Result};
 use std::ffi::OsString;
-use std::fs::{self, File, OpenOptions};
+use std::fs::{File, OpenOptions};
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,38 +37,35 @@ pub struct Member {
     pub input: PathBuf,
     pub output: PathBuf,
     pub log: PathBuf,
+    /// The web server's address, if the workload has one.
+    pub server: String,
+    /// The binary of the client beside each run, if the workload has one.
+    pub client: Option<PathBuf>,
+}
+
+/// What a member is given in each run.
+struct Users {
+    workload: Workload,
+    /// The bug's folder.
+    folder: PathBuf,
 }
 
 impl Driver {
-    pub fn start(bug: &Bug, member: Member, fuel: &Fuel) -> Result<Self> {
-        let (most, records) = match fuel {
-            Fuel::UntilFinished => (u64::from(u32::MAX), None),
-            Fuel::Runs { count, records } => (u64::from(*count), Some(records.clone())),
-        };
-        let commands: Box<dyn Fn(u64) -> Vec<String> + Send> = {
-            let workload = bug.workload.clone();
-            let folder = bug.folder.clone();
-            let (input, output) = (member.input.clone(), member.output.clone());
-            Box::new(move |seed| {
-                let files = Files {
-                    input: &input,
-                    output: &output,
-                    folder: &folder,
-                };
-                workload.arguments(&files, seed)
-            })
+    pub fn start(bug: &Bug, member: Member) -> Result<Self> {
+        let users = Users {
+            workload: bug.workload.clone(),
+            folder: bug.folder.clone(),
         };
         File::create(&member.log).with_context(|| format!("creating {}", member.log.display()))?;
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = stop.clone();
         let thread = spawn(move || {
-            for run in 0..most {
+            for run in 0..SEEDS_A_MEMBER {
                 let seed = member.number * SEEDS_A_MEMBER + run;
                 if stopped.load(Ordering::Relaxed) {
                     break;
                 }
-                if let Err(error) = run_once(&member, &commands(seed), records.as_deref(), &stopped)
-                {
+                if let Err(error) = run_once(&member, &users, seed, &stopped) {
                     // Said where the agent's own complaints are.
                     let log = OpenOptions::new().append(true).open(&member.log);
                     let _ = log.and_then(|mut log| writeln!(log, "{error:#}"));
@@ -94,23 +92,21 @@ impl Driver {
     }
 }
 
-fn run_once(
-    member: &Member,
-    arguments: &[String],
-    records: Option<&Path>,
-    stopped: &AtomicBool,
-) -> Result<()> {
-    let own_record = member.log.with_extension("record");
+fn run_once(member: &Member, users: &Users, seed: u64, stopped: &AtomicBool) -> Result<()> {
+    let files = Files {
+        input: &member.input,
+        output: &member.output,
+        folder: &users.folder,
+        server: &member.server,
+    };
+    let _client = start_client(member.client.as_deref(), &users.workload, &files, seed)?;
     let mut command = Command::new(&member.agent);
     command.args(&member.agent_arguments);
-    if records.is_some() {
-        command.arg("--store-record").arg(&own_record);
-    }
     let log = OpenOptions::new().append(true).open(&member.log)?;
     let mut agent = command
         .arg("--")
         .arg(&member.program)
-        .args(arguments)
+        .args(users.workload.arguments(&files, seed))
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(log)
@@ -122,11 +118,6 @@ fn run_once(
             return Ok(());
         }
         sleep(Duration::from_millis(1));
-    }
-    if let Some(all) = records {
-        let record = fs::read(&own_record).context("reading the agent's record")?;
-        let mut all = OpenOptions::new().create(true).append(true).open(all)?;
-        all.write_all(&record)?;
     }
     Ok(())
 }

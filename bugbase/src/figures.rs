@@ -4,19 +4,24 @@
 //! folder; a figure that is not there is absent, never zero.
 
 use crate::accuracy::{Element, accuracy, computed};
-use crate::bug::{Bug, Group, Nature};
-use crate::diagnosis::{Diagnosis, Ending, GOOD_F};
+use crate::bug::{Bug, Group, IdealStatement, Nature};
+use crate::cost::Cost;
+use crate::diagnosis::{Diagnosis, Ending, GOOD_F, Seen};
 use crate::expected::{best_predictors, fits_one, is_expected};
+use crate::stages::{Stage, Techniques, stages, techniques};
 use anyhow::Result;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::time::Duration;
 
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Figures {
     pub bug: String,
     pub program: String,
     pub of_the_paper: bool,
+    /// A real program with the fault put back.
+    pub real: bool,
     pub sequential: bool,
     pub source_lines: usize,
     pub ideal_statements: usize,
@@ -46,10 +51,31 @@ pub struct Figures {
     pub best: Vec<BestOfClass>,
     /// F of the best of all.
     pub best_f: Option<f64>,
+    /// Points of the whole slice at which something could be recorded.
+    pub slice_points: Option<u64>,
+    /// The share of time for which recording was on.
+    pub coverage: Option<f64>,
+    pub cost: Option<Cost>,
+    /// Whether the stated cause is absent from the fixed program, in words.
+    pub fixed: Option<String>,
+    pub stages: Vec<Stage>,
+    pub techniques: Option<Techniques>,
+    /// Which of the repetitions it is, from 1.
+    pub repetition: usize,
+}
+
+/// What is known of a diagnosis beside its last sketch.
+#[derive(Default)]
+pub struct Beside {
+    pub seen: Vec<Seen>,
+    /// The slice as the server gave it.
+    pub slice: Value,
+    pub cost: Option<Cost>,
+    pub fixed: Option<String>,
 }
 
 /// The best predictor of its class.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct BestOfClass {
     pub class: String,
     pub f: f64,
@@ -57,12 +83,13 @@ pub struct BestOfClass {
     pub expected: bool,
 }
 
-pub fn figures(bug: &Bug, ending: &Ending, took: Duration) -> Result<Figures> {
+pub fn figures(bug: &Bug, ending: &Ending, beside: &Beside, took: Duration) -> Result<Figures> {
     let lines = bug.sources()?.iter().map(|(_, t)| t.lines().count()).sum();
     let mut row = Figures {
         bug: bug.name.clone(),
         program: bug.program.clone(),
         of_the_paper: bug.group == Group::Paper,
+        real: bug.group == Group::Real,
         sequential: bug.nature == Nature::Sequential,
         source_lines: lines,
         ideal_statements: bug.ideal.statements.len(),
@@ -71,6 +98,18 @@ pub fn figures(bug: &Bug, ending: &Ending, took: Duration) -> Result<Figures> {
     };
     if let Some(diagnosis) = ending.diagnosis() {
         from_sketch(&mut row, bug, diagnosis);
+        let ideal = ideal_elements(bug);
+        row.stages = stages(&beside.seen, &ideal);
+        row.techniques = techniques(&beside.slice, &diagnosis.sketch, &ideal);
+        let entries = beside.slice["entries"].as_array();
+        row.slice_points = entries.map(|entries| {
+            let points = entries
+                .iter()
+                .filter_map(|entry| entry["points"].as_array());
+            points.map(|points| points.len() as u64).sum()
+        });
+        row.cost = beside.cost.clone();
+        row.fixed = beside.fixed.clone();
     }
     row.settled = matches!(ending, Ending::Settled(_));
     row.verdict = verdict(&row, ending);
@@ -98,17 +137,7 @@ fn from_sketch(row: &mut Figures, bug: &Bug, diagnosis: &Diagnosis) {
     let sketch = &diagnosis.sketch;
     let provenance = &sketch["provenance"];
     let elements = computed(sketch);
-    let ideal: Vec<Element> = bug
-        .ideal
-        .statements
-        .iter()
-        .map(|statement| Element {
-            thread: statement.thread.clone(),
-            file: statement.file.clone(),
-            line: statement.line,
-        })
-        .collect();
-    let near = accuracy(&elements, &ideal);
+    let near = accuracy(&elements, &ideal_elements(bug));
     row.sketch_statements = Some(elements.len());
     row.relevance = Some(near.relevance);
     row.ordering = Some(near.ordering);
@@ -123,6 +152,7 @@ fn from_sketch(row: &mut Figures, bug: &Bug, diagnosis: &Diagnosis) {
     row.all_runs = Some(diagnosis.campaign.runs);
     row.untracked_failure_rate = provenance["untracked_failure_rate"].as_f64();
     row.tracked_failure_rate = provenance["tracked_failure_rate"].as_f64();
+    row.coverage = provenance["coverage"].as_f64();
     row.title = sketch["title"].as_str().map(str::to_owned);
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     row.best = best_predictors(sketch)
@@ -134,6 +164,15 @@ fn from_sketch(row: &mut Figures, bug: &Bug, diagnosis: &Diagnosis) {
         })
         .collect();
     row.best_f = row.best.iter().map(|best| best.f).max_by(f64::total_cmp);
+}
+
+fn ideal_elements(bug: &Bug) -> Vec<Element> {
+    let element = |statement: &IdealStatement| Element {
+        thread: statement.thread.clone(),
+        file: statement.file.clone(),
+        line: statement.line,
+    };
+    bug.ideal.statements.iter().map(element).collect()
 }
 
 /// The mean of the figures that are there, and how many those are.
@@ -164,7 +203,7 @@ mod tests {
     fn what_is_not_known_is_absent() {
         let bug = named("pbzip2").unwrap();
         let ending = Ending::GivenUp(None, "no reason".into());
-        let row = figures(&bug, &ending, Duration::ZERO).unwrap();
+        let row = figures(&bug, &ending, &Beside::default(), Duration::ZERO).unwrap();
         assert!(row.verdict.ends_with("no reason"), "{}", row.verdict);
         assert_eq!((row.accuracy, row.recurrences), (None, None));
         assert_eq!(row.ideal_statements, 7);
@@ -193,7 +232,7 @@ mod tests {
                 "untracked_failure_rate": 0.08, "tracked_failure_rate": null},
         });
         let ending = Ending::Settled(diagnosis(sketch));
-        let row = figures(&bug, &ending, Duration::from_secs(9)).unwrap();
+        let row = figures(&bug, &ending, &Beside::default(), Duration::from_secs(9)).unwrap();
         assert_eq!(row.verdict, "as expected");
         assert_eq!(row.relevance, Some(2.0 / 7.0));
         assert_eq!(row.ordering, Some(1.0));

@@ -4,8 +4,11 @@
 //! that varies has a driver in front of each agent.
 
 use crate::api::Api;
+use crate::beside::Beside;
 use crate::bug::{Bug, Language};
 use crate::driver::{Driver, Member};
+use crate::package;
+use crate::program::Variant;
 use crate::tools::{Tools, run};
 use crate::workload::Files;
 use anyhow::{Context, Result, bail};
@@ -22,12 +25,42 @@ pub struct Prepared {
     pub store: PathBuf,
     pub deployed: PathBuf,
     pub input: PathBuf,
+    pub beside: Beside,
 }
 
-/// Builds and registers a bug's program in `folder`, as its user would.
-pub fn prepare(tools: &Tools, bug: &Bug, folder: &Path) -> Result<Prepared> {
+/// Builds and registers a bug's program, as its user would: in `folder`, or where
+/// packages are kept. From then on the bug knows where its statements stand.
+pub fn prepare(tools: &Tools, bug: &mut Bug, folder: &Path) -> Result<Prepared> {
     fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
+    let (store, deployed) = if bug.build.package.is_some() {
+        let built = package::build(&tools.failsketch, bug, Variant::Faulty, true)?;
+        bug.found_in(built.tree)?;
+        (built.store, built.deployed)
+    } else {
+        register_sources(tools, bug, Variant::Faulty, folder)?
+    };
+    let input = folder.join("input");
+    fs::write(&input, bug.workload.input())?;
+    Ok(Prepared {
+        store,
+        deployed,
+        input,
+        beside: Beside::prepare(bug, folder)?,
+    })
+}
+
+/// The store and the deployed program of a bug whose sources are in its folder.
+pub fn register_sources(
+    tools: &Tools,
+    bug: &Bug,
+    variant: Variant,
+    folder: &Path,
+) -> Result<(PathBuf, PathBuf)> {
     let built = folder.join(&bug.name);
+    let fix: &[String] = match variant {
+        Variant::Faulty => &[],
+        Variant::Fixed => &bug.build.fixed_flags,
+    };
     let compiler = match bug.build.language {
         Language::C => "cc",
         Language::Cpp => "c++",
@@ -35,46 +68,21 @@ pub fn prepare(tools: &Tools, bug: &Bug, folder: &Path) -> Result<Prepared> {
     run(Command::new(&tools.failsketch)
         .arg(compiler)
         .args(&bug.build.flags)
+        .args(fix)
         .args(bug.build.sources.iter().map(|s| bug.folder.join(s)))
         .arg("-o")
         .arg(&built))?;
-    let prepared = Prepared {
-        store: folder.join("store"),
-        deployed: folder.join("deployed").join(&bug.name),
-        input: folder.join("input"),
-    };
+    let store = folder.join("store");
+    let deployed = folder.join("deployed").join(&bug.name);
     fs::create_dir_all(folder.join("deployed"))?;
     run(Command::new(&tools.failsketch)
         .arg("register")
         .arg(&built)
         .arg("--store")
-        .arg(&prepared.store)
+        .arg(&store)
         .arg("--deploy")
-        .arg(&prepared.deployed))?;
-    fs::write(&prepared.input, bug.workload.input())?;
-    Ok(prepared)
-}
-
-/// How long agents go on.
-pub enum Fuel {
-    /// Until the server has finished its diagnoses.
-    UntilFinished,
-    /// So many runs, with their records kept in a file.
-    Runs { count: u32, records: PathBuf },
-}
-
-impl Fuel {
-    fn arguments(&self) -> Vec<OsString> {
-        match self {
-            Fuel::UntilFinished => vec!["--until-finished".into()],
-            Fuel::Runs { count, records } => vec![
-                "--repeat".into(),
-                count.to_string().into(),
-                "--store-record".into(),
-                records.into(),
-            ],
-        }
-    }
+        .arg(&deployed))?;
+    Ok((store, deployed))
 }
 
 /// Child processes that end when this value does.
@@ -92,7 +100,6 @@ impl Fleet {
         prepared: &Prepared,
         folder: &Path,
         agents: u32,
-        fuel: &Fuel,
     ) -> Result<Self> {
         let data = folder.join("server");
         let (server, url) = start_server(tools, &data, &prepared.store, folder)?;
@@ -139,18 +146,21 @@ impl Fleet {
                     input: prepared.input.clone(),
                     output,
                     log,
+                    server: prepared.beside.address().to_owned(),
+                    client: prepared.beside.client().map(Path::to_owned),
                 };
-                fleet.drivers.push(Driver::start(bug, member, fuel)?);
+                fleet.drivers.push(Driver::start(bug, member)?);
                 continue;
             }
             let files = Files {
                 input: &prepared.input,
                 output: &output,
                 folder: &bug.folder,
+                server: prepared.beside.address(),
             };
             let agent = Command::new(&tools.agent)
                 .args(agent_arguments)
-                .args(fuel.arguments())
+                .arg("--until-finished")
                 .arg("--")
                 .arg(&prepared.deployed)
                 .args(bug.workload.arguments(&files, 0))

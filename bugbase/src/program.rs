@@ -1,11 +1,14 @@
 //! A bug's program built by plain clang, and one run of it judged.
 //!
 //! No agent, no wrapper: this is how often the fault strikes by itself, and
-//! whether the fix removes it.
+//! whether the fix removes it. (A package's program is built by the wrapper, whose
+//! code is the same: see `package`.)
 
+use crate::beside::{Beside, start_client};
 use crate::bug::{Bug, Language};
 use crate::check::signal_number;
-use crate::tools::run;
+use crate::package;
+use crate::tools::{Tools, run};
 use crate::workload::Files;
 use anyhow::{Context, Result};
 use std::fs;
@@ -39,11 +42,28 @@ pub struct Program<'a> {
     binary: PathBuf,
     input: PathBuf,
     output: PathBuf,
+    beside: Beside,
 }
 
 /// Compiles a bug's program into `folder`.
 pub fn compile<'a>(bug: &'a Bug, variant: Variant, folder: &Path) -> Result<Program<'a>> {
     fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
+    let binary = match bug.build.package {
+        Some(_) => package::build(&Tools::find()?.failsketch, bug, variant, false)?.binary,
+        None => by_clang(bug, variant, folder)?,
+    };
+    let input = folder.join("input");
+    fs::write(&input, bug.workload.input())?;
+    Ok(Program {
+        bug,
+        binary,
+        input,
+        output: folder.join("output"),
+        beside: Beside::prepare(bug, folder)?,
+    })
+}
+
+fn by_clang(bug: &Bug, variant: Variant, folder: &Path) -> Result<PathBuf> {
     let binary = folder.join(match variant {
         Variant::Faulty => bug.name.clone(),
         Variant::Fixed => format!("{}-fixed", bug.name),
@@ -62,14 +82,7 @@ pub fn compile<'a>(bug: &'a Bug, variant: Variant, folder: &Path) -> Result<Prog
         .arg("-o")
         .arg(&binary);
     run(&mut command)?;
-    let input = folder.join("input");
-    fs::write(&input, bug.workload.input())?;
-    Ok(Program {
-        bug,
-        binary,
-        input,
-        output: folder.join("output"),
-    })
+    Ok(binary)
 }
 
 impl Program<'_> {
@@ -78,9 +91,12 @@ impl Program<'_> {
             input: &self.input,
             output: &self.output,
             folder: &self.bug.folder,
+            server: self.beside.address(),
         };
+        let workload = &self.bug.workload;
+        let _client = start_client(self.beside.client(), workload, &files, seed)?;
         let mut child = Command::new(&self.binary)
-            .args(self.bug.workload.arguments(&files, seed))
+            .args(workload.arguments(&files, seed))
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
@@ -113,7 +129,10 @@ impl Program<'_> {
         let by_exit = status
             .code()
             .is_some_and(|code| failure.exit_codes.contains(&code));
-        if status.success() {
+        let fine = status
+            .code()
+            .is_some_and(|code| code == 0 || failure.fine_exit_codes.contains(&code));
+        if fine {
             Judgement::Success
         } else if (status.signal().is_some() && by_signal) || by_exit {
             Judgement::Failure

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The bugs; all if none is named.
+    /// The bugs, or "paper", "further" or "real" for a part of them; all if none is named.
     bugs: Vec<String>,
     /// How often each program is run.
     #[arg(long, default_value_t = 500)]

@@ -12,8 +12,15 @@ use std::path::Path;
 #[serde(deny_unknown_fields)]
 pub struct Workload {
     /// `{input}` is a generated file, `{output}` a file private to the agent,
-    /// `{seed}` the run's number, `{choice}` one of the choices.
+    /// `{seed}` the run's number, `{choice}` one of the choices, `{socket}` a name
+    /// for a socket private to the agent, `{server}` the address of a web server.
     pub arguments: Vec<String>,
+    /// A C file of the folder: a client that runs beside the program, once for each
+    /// run, until either has ended.
+    pub client: Option<String>,
+    /// What the client is given; the same words.
+    #[serde(default)]
+    pub client_arguments: Vec<String>,
     /// The size of the generated input.
     #[serde(default)]
     pub input_bytes: usize,
@@ -39,12 +46,16 @@ pub struct Files<'a> {
     pub output: &'a Path,
     /// The bug's folder.
     pub folder: &'a Path,
+    /// The address of the web server, empty if there is none.
+    pub server: &'a str,
 }
 
 impl Workload {
     pub fn check(&self, folder: &Path) -> Result<()> {
-        let known = ["{input}", "{output}", "{seed}", "{choice}"];
-        for argument in &self.arguments {
+        let known = [
+            "{input}", "{output}", "{seed}", "{choice}", "{socket}", "{server}",
+        ];
+        for argument in self.arguments.iter().chain(&self.client_arguments) {
             let mut rest = argument.clone();
             for word in known {
                 rest = rest.replace(word, "");
@@ -64,6 +75,12 @@ impl Workload {
             self.uses("{input}") == (self.input_bytes > 0),
             "{{input}} and input_bytes go together; one of them is missing"
         );
+        if let Some(client) = &self.client {
+            ensure!(
+                folder.join(client).is_file(),
+                "the client {client:?} is no file of the folder"
+            );
+        }
         for choice in &self.choices {
             match (&choice.text, &choice.file) {
                 (Some(_), None) => {}
@@ -84,22 +101,43 @@ impl Workload {
             .any(|argument| argument.contains(word))
     }
 
-    /// Whether one run differs from the next in what it is given.
+    /// Whether one run differs from the next in what it is given, or needs
+    /// something else beside it.
     pub fn varies(&self) -> bool {
-        self.uses("{seed}") || self.uses("{choice}")
+        self.uses("{seed}") || self.uses("{choice}") || self.client.is_some()
+    }
+
+    /// Whether there has to be a web server.
+    pub fn fetches(&self) -> bool {
+        let texts = self
+            .choices
+            .iter()
+            .filter_map(|choice| choice.text.as_ref());
+        self.uses("{server}") || texts.into_iter().any(|text| text.contains("{server}"))
     }
 
     /// The program's arguments in the run of that seed.
     pub fn arguments(&self, files: &Files, seed: u64) -> Vec<String> {
+        self.filled(&self.arguments, files, seed)
+    }
+
+    /// The client's arguments in the run of that seed.
+    pub fn client_arguments(&self, files: &Files, seed: u64) -> Vec<String> {
+        self.filled(&self.client_arguments, files, seed)
+    }
+
+    fn filled(&self, arguments: &[String], files: &Files, seed: u64) -> Vec<String> {
         let choice = self.choice(files.folder, seed);
         let fill = |argument: &String| {
             argument
                 .replace("{input}", &files.input.to_string_lossy())
                 .replace("{output}", &files.output.to_string_lossy())
+                .replace("{socket}", &format!("{}.socket", files.output.display()))
                 .replace("{seed}", &seed.to_string())
                 .replace("{choice}", &choice)
+                .replace("{server}", files.server)
         };
-        self.arguments.iter().map(fill).collect()
+        arguments.iter().map(fill).collect()
     }
 
     fn choice(&self, folder: &Path, seed: u64) -> String {
@@ -175,6 +213,7 @@ mod tests {
             input: Path::new("/i"),
             output: Path::new("/o"),
             folder: Path::new("/bug"),
+            server: "",
         };
         let of = |seed| workload.arguments(&files, seed);
         let first = (0..4000).filter(|seed| of(*seed)[1] == "a b").count();
@@ -197,5 +236,22 @@ mod tests {
         assert!(refusal("arguments = ['{input}']").contains("input_bytes"));
         let both = "arguments = ['{choice}']\nchoices = [{ weight = 1, text = 'a', file = 'b' }]";
         assert!(refusal(both).contains("either"));
+    }
+
+    #[test]
+    fn a_choice_may_name_the_server_and_keep_its_own_braces() {
+        let workload = workload(
+            "arguments = ['{choice}', '{socket}']\n\
+             choices = [{ weight = 1, text = '{server}/{a,b}' }]",
+        );
+        let files = Files {
+            input: Path::new("/i"),
+            output: Path::new("/o"),
+            folder: Path::new("/bug"),
+            server: "127.0.0.1:9",
+        };
+        assert!(workload.fetches() && workload.check(Path::new("/")).is_ok());
+        let given = workload.arguments(&files, 3);
+        assert_eq!(given, ["127.0.0.1:9/{a,b}", "/o.socket"]);
     }
 }

@@ -19,6 +19,10 @@ impl Loaded {
         Ok(Loaded { build, program })
     }
 
+    pub fn build(&self) -> &RegisteredBuild {
+        &self.build
+    }
+
     /// The statement at `FILE:LINE`.
     pub fn statement(&self, at: &str) -> Result<StatementId> {
         let (file, line) = at

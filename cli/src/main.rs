@@ -5,16 +5,20 @@
 //! are the compiler's, `--help` and `--version` included.
 
 mod builds;
+mod campaign;
 mod cc;
+mod connection;
 mod graph;
 mod import;
 mod loaded;
+mod patch;
 mod plan;
 mod register;
 mod serve;
 mod sketch;
 mod slice;
 mod timings;
+mod token;
 mod watch;
 
 use std::path::PathBuf;
@@ -59,6 +63,8 @@ enum Command {
     ReadBitcode,
     /// Print what tracked builds for a failure at a statement would record
     Plan(plan::Arguments),
+    /// Make the tracked build for a failure at a statement, as a signed patch
+    Patch(patch::Arguments),
     /// Import a perf.data file with Intel PT as a run
     Import(import::Arguments),
     /// Decode one recording, for `import`
@@ -67,10 +73,16 @@ enum Command {
     /// Run the server: diagnoses failures and serves their sketches
     Serve(serve::Arguments),
     /// List the failures that a server knows
-    Failures(sketch::FailuresArguments),
+    Failures(campaign::FailuresArguments),
+    /// Show and steer one diagnosis
+    #[command(subcommand)]
+    Campaign(campaign::Command),
     /// Show and export failure sketches
     #[command(subcommand)]
     Sketch(sketch::Command),
+    /// Make, list and revoke the tokens of a server
+    #[command(subcommand)]
+    Token(token::Command),
 }
 
 fn main() -> ExitCode {
@@ -89,11 +101,14 @@ fn main() -> ExitCode {
         Command::Slice(arguments) => slice::run(&arguments),
         Command::ReadBitcode => graph::read_bitcode(),
         Command::Plan(arguments) => plan::run(&arguments),
+        Command::Patch(arguments) => patch::run(&arguments),
         Command::Import(arguments) => import::run(&arguments),
         Command::PtWorker => import::serve_worker(),
         Command::Serve(arguments) => serve::run(arguments),
-        Command::Failures(arguments) => sketch::failures(&arguments),
+        Command::Failures(arguments) => campaign::failures(&arguments),
+        Command::Campaign(command) => campaign::run(command),
         Command::Sketch(command) => sketch::run(command),
+        Command::Token(command) => token::run(command),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -1,13 +1,13 @@
-//! What a server knows, in a terminal: `failsketch failures`, `failsketch sketch`.
+//! Sketches in a terminal and as files: `failsketch sketch`.
 
+use crate::connection::Connection;
 use crate::watch;
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
-use sketch_model::{CampaignSummary, FailureSketch};
+use sketch_model::FailureSketch;
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 
-const DEFAULT_SERVER: &str = "http://127.0.0.1:7420";
 const NARROWEST: u16 = 60;
 
 #[derive(clap::Subcommand)]
@@ -24,9 +24,8 @@ pub struct Which {
     /// The campaign's number, as `failsketch failures` lists it.
     #[arg(required_unless_present = "file")]
     pub campaign: Option<u64>,
-    /// The server to ask.
-    #[arg(long, env = "FAILSKETCH_SERVER", default_value = DEFAULT_SERVER)]
-    pub server: String,
+    #[command(flatten)]
+    pub connection: Connection,
     /// Read the sketch from a JSON file instead.
     #[arg(long, conflicts_with = "campaign")]
     file: Option<PathBuf>,
@@ -87,13 +86,6 @@ enum Color {
     Auto,
     Always,
     Never,
-}
-
-#[derive(clap::Args)]
-pub struct FailuresArguments {
-    /// The server to ask.
-    #[arg(long, env = "FAILSKETCH_SERVER", default_value = DEFAULT_SERVER)]
-    server: String,
 }
 
 pub fn run(command: Command) -> Result<()> {
@@ -160,7 +152,7 @@ pub fn find(which: &Which) -> Result<FailureSketch> {
                 .map(|v| format!("?version={v}"))
                 .unwrap_or_default();
             let path = format!("/api/v1/campaigns/{campaign}/sketch{version}");
-            get(&which.server, &path)?
+            which.connection.get(&path)?
         }
         (None, None) => bail!("name a campaign, or a sketch with --file"),
     };
@@ -170,58 +162,6 @@ pub fn find(which: &Which) -> Result<FailureSketch> {
     Ok(sketch)
 }
 
-pub fn failures(arguments: &FailuresArguments) -> Result<()> {
-    let campaigns = get(&arguments.server, "/api/v1/campaigns")?;
-    let campaigns: Vec<CampaignSummary> =
-        serde_json::from_str(&campaigns).context("the server's list of campaigns")?;
-    if campaigns.is_empty() {
-        println!("no failure has been reported yet");
-    }
-    for campaign in campaigns {
-        println!(
-            "{:>4}  {:<10} σ={:<4} {:>6} of {:>7} runs failed  {}: {}",
-            campaign.id.0,
-            campaign.state.to_string(),
-            campaign.sigma,
-            campaign.failures,
-            campaign.runs,
-            campaign.program,
-            campaign.title
-        );
-        if let Some(best) = &campaign.best {
-            println!("      F {:.2}: {}", best.f_measure, best.sentence);
-        }
-        if let Some(problem) = &campaign.problem {
-            println!("      {problem}");
-        }
-    }
-    Ok(())
-}
-
 fn terminal_width() -> u16 {
     terminal_size::terminal_size().map_or(100, |(width, _)| width.0.max(NARROWEST))
-}
-
-/// A document of the server; its own sentence if it refuses.
-pub fn get(server: &str, path: &str) -> Result<String> {
-    let url = format!("{}{path}", server.trim_end_matches('/'));
-    let agent: ureq::Agent = ureq::Agent::config_builder()
-        .http_status_as_error(false)
-        .build()
-        .into();
-    let mut response = agent
-        .get(&url)
-        .call()
-        .with_context(|| format!("no server answers at {server}; start one with `failsketch serve` or name it with --server"))?;
-    let body = response.body_mut().read_to_string()?;
-    if response.status().is_success() {
-        return Ok(body);
-    }
-    let said = serde_json::from_str::<serde_json::Value>(&body)
-        .ok()
-        .and_then(|v| v["error"].as_str().map(str::to_owned));
-    bail!(
-        "{}",
-        said.unwrap_or_else(|| format!("{url} answered {}", response.status()))
-    )
 }

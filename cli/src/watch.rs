@@ -4,7 +4,7 @@
 //! says how far the diagnosis is. Into a file or a pipe, a line is written for
 //! each change and the sketch once, at the end: what is read there is read later.
 
-use crate::sketch::{ShowArguments, find, get, shown};
+use crate::sketch::{ShowArguments, find, shown};
 use anyhow::{Context, Result, bail};
 use sketch_model::{CampaignState, CampaignSummary};
 use std::io::{IsTerminal, Write};
@@ -22,10 +22,8 @@ pub fn run(arguments: &ShowArguments) -> Result<()> {
     let terminal = out.is_terminal();
     let (mut said, mut drawn) = (String::new(), None);
     loop {
-        let answer = get(
-            &arguments.which.server,
-            &format!("/api/v1/campaigns/{campaign}"),
-        )?;
+        let path = format!("/api/v1/campaigns/{campaign}");
+        let answer = arguments.which.connection.get(&path)?;
         let summary: CampaignSummary =
             serde_json::from_str(&answer).context("the server's word about the campaign")?;
         let over = !matches!(

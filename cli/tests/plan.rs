@@ -102,3 +102,33 @@ fn what_cannot_be_planned_is_said() {
         "{error}"
     );
 }
+
+/// The patch of a plan, and the program it leads to, which runs as the original does.
+#[test]
+fn a_plan_becomes_a_patch() {
+    let (place, id) = registered();
+    let patch = |arguments: &str| {
+        let line =
+            format!("{FAILSKETCH} patch --build {id} --at main.c:8 {arguments} --json --store");
+        let output = place.command(&line).arg(place.store()).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        serde_json::from_slice::<serde_json::Value>(&output.stdout).map_err(|_| said)
+    };
+    let both = patch("--whole --data key --out both.patch --tracked tracked").unwrap();
+    let branches = patch("--whole --only control-flow --data key --out b.patch").unwrap();
+    let accesses = patch("--whole --only data-flow --data key --out a.patch").unwrap();
+    let sites = |report: &serde_json::Value| report["sites"].as_u64().unwrap();
+    assert_eq!(sites(&both), sites(&branches) + sites(&accesses));
+    assert!(sites(&branches) > 0 && sites(&accesses) > 0, "{both}");
+    assert_eq!(
+        (&both["watched"], &branches["watched"]),
+        (&2.into(), &0.into())
+    );
+    assert!(both["patch_bytes"].as_u64().unwrap() > 1000, "{both}");
+    let status = |program: &str| place.command(program).output().unwrap().status.code();
+    assert_eq!(status("./tracked"), Some(10));
+    assert_eq!(status("./tracked"), status("./prog"));
+
+    let refusal = patch("--variant 9 --data key --out x.patch").unwrap_err();
+    assert!(refusal.contains("has the plans 0 to 1"), "{refusal}");
+}

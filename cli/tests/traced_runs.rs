@@ -161,12 +161,10 @@ struct Server {
 
 impl Server {
     fn start(place: &Place, data: &Path) -> Server {
+        let listen = "127.0.0.1:0".parse().unwrap();
         let config = ServerConfig {
-            data: data.to_owned(),
-            store: place.store(),
-            listen: "127.0.0.1:0".parse().unwrap(),
-            alias: slicer::Alias::default(),
             trace_worker: Some(PathBuf::from(FAILSKETCH)),
+            ..ServerConfig::new(data, &place.store(), listen)
         };
         let workshop = Arc::new(LlvmWorkshop::open(&place.store()));
         let runtime = Abandoned(Some(Runtime::new().unwrap()));
@@ -277,10 +275,8 @@ fn raw_traces_become_a_diagnosis() {
             (1, 1),
             "{flags}"
         );
-        let mut next = 1;
-        for _ in 0..20 {
+        for next in 1..=20 {
             server.post(&success(next));
-            next += 1;
         }
         server.post(&failing.next().unwrap());
         // What was decoded survives a restart, and nothing is counted twice.

@@ -140,6 +140,9 @@ pub(crate) struct RunArguments {
     /// The share of processor time that tracking may cost, in percent; 0 for any [default: 1].
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub max_overhead: Option<f64>,
+    /// Run the tracked build of this patch, from `failsketch patch`, instead of asking a server.
+    #[arg(long, value_name = "FILE", requires = "key", conflicts_with_all = ["server", "daemon", "until_finished"])]
+    pub patch: Option<PathBuf>,
     /// The command and its arguments.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub command: Vec<OsString>,

@@ -13,7 +13,8 @@
 //! and stacks of watchpoint hits hold anything, so only return addresses stay.
 
 use sketch_model::{
-    FailureReport, Outcome, Privacy, ProbeEvent, ProbeKind, RunRecord, RuntimeAddress, SeenShapes,
+    FailureReport, Outcome, Privacy, ProbeEvent, ProbeKind, RunRecord, RuntimeAddress, SIZE_FLAG,
+    SeenShapes, TEXT_DISGUISED,
 };
 use std::collections::HashMap;
 
@@ -43,7 +44,11 @@ fn events(record: &mut RunRecord) -> impl Iterator<Item = &mut ProbeEvent> {
 fn carries_a_value(event: &ProbeEvent) -> bool {
     matches!(
         event.kind,
-        ProbeKind::Read | ProbeKind::Write | ProbeKind::SyncEnd
+        ProbeKind::Read
+            | ProbeKind::Write
+            | ProbeKind::SyncEnd
+            | ProbeKind::Argument
+            | ProbeKind::Result
     )
 }
 
@@ -55,8 +60,12 @@ fn shapes(record: &mut RunRecord, secret: &[u8]) {
         key,
         known: HashMap::new(),
     };
-    for event in events(record).filter(|event| carries_a_value(event)) {
-        event.value = disguise.value(event.value, event.size);
+    for event in events(record) {
+        if event.kind == ProbeKind::Text {
+            disguise.text(event);
+        } else if carries_a_value(event) {
+            event.value = disguise.value(event.value, event.size & !SIZE_FLAG);
+        }
     }
     let code: Vec<_> = record.mappings.iter().map(|m| m.start.0..m.end.0).collect();
     for hit in &mut record.watch.hits {
@@ -75,6 +84,11 @@ fn shapes(record: &mut RunRecord, secret: &[u8]) {
 }
 
 fn control_flow_only(record: &mut RunRecord) {
+    let withheld = [ProbeKind::Argument, ProbeKind::Result, ProbeKind::Text];
+    for thread in &mut record.threads {
+        thread.head.retain(|event| !withheld.contains(&event.kind));
+        thread.tail.retain(|event| !withheld.contains(&event.kind));
+    }
     for event in events(record) {
         event.address = RuntimeAddress(0);
         if carries_a_value(event) {
@@ -150,6 +164,20 @@ impl Disguise {
         next
     }
 
+    /// Of a string a number remains: equal strings have the same one.
+    fn text(&self, event: &mut ProbeEvent) {
+        let mut input = self.key.clone();
+        input.extend_from_slice(b"text");
+        for word in [event.after.0, event.address.0, event.value] {
+            input.extend_from_slice(&word.to_le_bytes());
+        }
+        let digest = code_patch::sha256_hex(&input);
+        event.after = event.before;
+        event.address = RuntimeAddress(0);
+        event.value = u64::from_str_radix(&digest[..16], 16).unwrap_or(0);
+        event.size = TEXT_DISGUISED;
+    }
+
     /// A Feistel network over the halves of a value: whatever the round function
     /// is, this is a permutation.
     fn permuted(&self, value: u64, bits: u32) -> u64 {
@@ -184,6 +212,30 @@ mod tests {
             key: key.into(),
             known: HashMap::new(),
         }
+    }
+
+    #[test]
+    fn a_string_becomes_a_number_that_equal_strings_share() {
+        let text = |words: [u64; 3]| {
+            let mut event = ProbeEvent {
+                site: sketch_model::SiteId(0),
+                kind: ProbeKind::Text,
+                size: 24 | SIZE_FLAG,
+                before: sketch_model::Tsc(9),
+                after: sketch_model::Tsc(words[0]),
+                address: RuntimeAddress(words[1]),
+                value: words[2],
+            };
+            disguise("secret").text(&mut event);
+            event
+        };
+        let (one, same, other) = (text([1, 2, 3]), text([1, 2, 3]), text([1, 2, 4]));
+        assert_eq!(one, same);
+        assert_ne!(one.value, other.value);
+        assert_eq!(
+            (one.size, one.address.0, one.after.0),
+            (TEXT_DISGUISED, 0, 9)
+        );
     }
 
     #[test]

@@ -52,7 +52,8 @@ pub fn watch_record(
         skipped_aims: status.arm_errors
             + status.arms_contended
             + status.arms_over_limit
-            + status.arms_sandboxed,
+            + status.arms_sandboxed
+            + u64::from(collected.ended_early),
         disarmed: status.disarms,
         refused,
     }

@@ -19,7 +19,7 @@ use crate::{
     say::say,
     settings::Settings,
     spool::Worth,
-    tracked::{PatchSource, TrackedBuild},
+    tracked::{self, PatchSource, TrackedBuild},
     upstream::Upstream,
 };
 use sketch_model::{AssignmentRequest, FailureKind, RunRecord, Tier, VariantRef};
@@ -51,6 +51,8 @@ pub struct Session<'a> {
     settings: Settings,
     store: Option<File>,
     tracked: Option<TrackedBuild>,
+    /// The build of the patch that the operator named, or why there is none.
+    named: Option<Result<TrackedBuild, String>>,
     /// The variant that could not be made, and why: said once, in every record.
     refused: Option<(VariantRef, String)>,
     /// Why runs go unrecorded: said once.
@@ -63,7 +65,8 @@ impl<'a> Session<'a> {
     /// `None` if runs of this command are not recorded.
     pub fn open(arguments: &RunArguments, supervisor: &Supervisor<'a>) -> Option<Session<'a>> {
         let settings = Settings::gather(arguments, &supervisor.program.path);
-        if settings.upstream.is_none() && arguments.store_record.is_none() {
+        let alone = settings.upstream.is_none() && arguments.patch.is_none();
+        if alone && arguments.store_record.is_none() {
             return None;
         }
         let known = match &supervisor.program.kind {
@@ -98,6 +101,11 @@ impl<'a> Session<'a> {
                 })
                 .ok()
         });
+        let named = arguments.patch.as_ref().map(|path| {
+            tracked::from_file(path, settings.key.as_ref(), known)
+                .map_err(|error| format!("the patch that was named was not run: {error}"))
+                .inspect_err(|reason| say(reason))
+        });
         // Not unless asked: no server decodes it yet.
         let pt = match settings.policy.intel_pt {
             true => PtSource::of_this_machine().ok(),
@@ -127,6 +135,7 @@ impl<'a> Session<'a> {
             settings,
             store,
             tracked: None,
+            named,
             refused: None,
             unrecorded: None,
             stops_when_finished: arguments.until_finished,
@@ -150,12 +159,13 @@ impl<'a> Session<'a> {
             settings,
             store,
             tracked,
+            named,
             ..
         } = self;
         recorder.quiet = next.quiet;
-        let tracked = tracked
-            .as_ref()
-            .filter(|build| next.tracked && Some(build.variant) == next.variant);
+        let named = named.as_ref().and_then(|named| named.as_ref().ok());
+        let tracked = named.or(tracked.as_ref());
+        let tracked = tracked.filter(|build| next.tracked && Some(build.variant) == next.variant);
         let counts = next.variant.and_then(|variant| {
             let upstream = settings.upstream.as_ref()?;
             Some(canary_path(upstream, settings, known, variant))
@@ -204,6 +214,14 @@ impl<'a> Session<'a> {
             reserved: Reserved::default(),
             gaps: Vec::new(),
         };
+        match &self.named {
+            Some(Ok(build)) => {
+                next.variant = Some(build.variant);
+                return Ok(Some(next));
+            }
+            Some(Err(reason)) => next.gaps.push(reason.clone()),
+            None => {}
+        }
         if let Some(upstream) = &self.settings.upstream {
             let request = AssignmentRequest {
                 agent: self.recorder.agent.clone(),

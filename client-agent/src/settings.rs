@@ -66,7 +66,11 @@ impl Settings {
         let name = arguments.agent.clone().or_else(|| config.agent.clone());
         Settings {
             agent: AgentId(name.unwrap_or_else(sys::host_name)),
-            upstream: upstream(&config, daemon, &cache, grace),
+            // No server knows of a build that the operator made by hand.
+            upstream: match &arguments.patch {
+                Some(_) => None,
+                None => upstream(&config, daemon, &cache, grace),
+            },
             cache,
             key,
             policy,

@@ -44,6 +44,33 @@ impl TrackedBuild {
     }
 }
 
+/// The tracked build of a patch that the operator names: whatever variant it is of.
+pub fn from_file(
+    path: &Path,
+    key: Option<&PublicKey>,
+    program: &KnownProgram,
+) -> Result<TrackedBuild, AgentError> {
+    let key = key.ok_or(AgentError::NoKey)?;
+    let unread = |e: std::io::Error| {
+        AgentError::PatchRefused(format!("{} cannot be read: {e}", path.display()))
+    };
+    let bytes = fs::read(path).map_err(unread)?;
+    let refused = |e: code_patch::PatchError| AgentError::PatchRefused(e.to_string());
+    let variant = code_patch::open(&bytes, key, now())
+        .map_err(refused)?
+        .manifest()
+        .variant;
+    let result = apply(&bytes, key, program, variant)?;
+    seal(result, program, variant)
+}
+
+/// Seconds since 1970.
+fn now() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
+}
+
 /// Where tracked builds come from.
 pub struct PatchSource<'a> {
     pub upstream: &'a Upstream,
@@ -95,10 +122,7 @@ fn apply(
     variant: VariantRef,
 ) -> Result<Vec<u8>, AgentError> {
     let refused = |e: code_patch::PatchError| AgentError::PatchRefused(e.to_string());
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_secs());
-    let patch = code_patch::open(patch, key, now).map_err(refused)?;
+    let patch = code_patch::open(patch, key, now()).map_err(refused)?;
     let manifest = patch.manifest();
     if manifest.variant != variant || manifest.build != program.build {
         return Err(AgentError::PatchRefused(format!(

@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{FakeServer, VARIANT, Workshop, signed_patch};
+use common::{FakeServer, VARIANT, Workshop, read_record, signed_patch};
 use sketch_model::{Outcome, ProbeKind, RunRecord, ThreadRecord};
 use std::{os::unix::process::ExitStatusExt, process::Command};
 
@@ -66,7 +66,7 @@ fn each_thread_keeps_its_first_and_last_events_and_counts_the_rest() {
     let (_, record) = workshop.record_tracked_with(
         UNGOVERNED,
         &pair,
-        &["threads", "1", "256", "1280", "1281", "5000", "300000"],
+        &["threads", "1", "256", "4352", "4353", "5000", "300000"],
     );
     no_gaps(&record);
     let shapes: Vec<_> = record.threads.iter().map(shape).collect();
@@ -75,10 +75,10 @@ fn each_thread_keeps_its_first_and_last_events_and_counts_the_rest() {
         [
             (1, 0, 0),
             (256, 0, 0),
-            (256, 0, 1024),
-            (256, 1, 1024),
-            (256, 3720, 1024),
-            (256, 298_720, 1024)
+            (256, 0, 4096),
+            (256, 1, 4096),
+            (256, 648, 4096),
+            (256, 295_648, 4096)
         ]
     );
     for thread in &record.threads {
@@ -95,14 +95,38 @@ fn each_thread_keeps_its_first_and_last_events_and_counts_the_rest() {
 }
 
 #[test]
+fn a_hot_access_leaves_room_for_others_and_keeps_its_latest() {
+    let workshop = Workshop::new();
+    let pair = workshop.compile_pair(&[]);
+    let (_, record) = workshop.record_tracked_with(UNGOVERNED, &pair, &["hot"]);
+    no_gaps(&record);
+    let [thread] = record.threads.as_slice() else {
+        panic!("one thread: {:?}", record.threads.len());
+    };
+    // The first 512 of the hot one, and the other.
+    assert_eq!(shape(thread), (256, 0, 257));
+    let last = thread.tail.last().expect("an event");
+    assert_eq!((last.site.0, last.value), (8, 42));
+    let [thinned] = thread.thinned.as_slice() else {
+        panic!("one site: {:?}", thread.thinned);
+    };
+    assert_eq!(thinned.count, 100_000);
+    let latest = thinned.latest.expect("the latest");
+    assert_eq!((latest.site.0, latest.value as i64), (7, -99_999));
+    assert_eq!((latest.before.0, latest.after.0), (999_991, 999_995));
+    let shapes = thinned.shapes;
+    assert!(shapes.zero && shapes.non_zero && shapes.negative);
+}
+
+#[test]
 fn threads_beyond_the_room_are_counted() {
     let workshop = Workshop::new();
     let pair = workshop.compile_pair(&[]);
-    let (_, record) = workshop.record_tracked(&pair, &["at-once", "134"]);
-    assert_eq!(record.threads.len(), 128);
+    let (_, record) = workshop.record_tracked(&pair, &["at-once", "70"]);
+    assert_eq!(record.threads.len(), 64);
     assert_eq!(
         record.gaps,
-        ["6 threads were not recorded: there is room for 128 at a time"]
+        ["6 threads were not recorded: there is room for 64 at a time"]
     );
     assert_eq!(record.unrecorded_threads, 6);
 }
@@ -148,11 +172,11 @@ fn a_hot_loop_does_not_push_out_what_came_before_it() {
         ]
     );
     assert!(thread.edges.iter().all(|e| e.first <= e.last));
-    // The first event, 256 of the loop, its last way out, and what followed.
-    assert_eq!(shape(thread), (256, 0, 3));
+    // The first event, 512 of the loop, its last way out, and what followed.
+    assert_eq!(shape(thread), (256, 0, 259));
     let sites: Vec<_> = thread.events().map(|e| (e.site.0, e.value)).collect();
     assert_eq!(sites[0], (10, 1));
-    assert_eq!(sites[256..], [(11, 0), (11, 1), (12, 0)]);
+    assert_eq!(sites[512..], [(11, 0), (11, 1), (12, 0)]);
 }
 
 #[test]
@@ -369,4 +393,41 @@ fn a_constructor_without_arguments_does_nothing() {
     let (output, record) = workshop.record_tracked(&pair, &["no-arguments"]);
     assert_eq!(output.status.code(), Some(0));
     assert_eq!(record.threads[0].head.len(), 6);
+}
+
+/// A patch by hand needs no server, and is held to the same rules as one from it.
+#[test]
+fn a_patch_that_the_operator_names_is_run() {
+    let workshop = Workshop::new();
+    let (base, tracked) = workshop.compile_pair(&[]);
+    let patch = signed_patch(&base, &tracked);
+    let (file, records) = (workshop.path("by-hand.patch"), workshop.path("records"));
+    let run = |bytes: &[u8]| {
+        std::fs::write(&file, bytes).unwrap();
+        let output = workshop
+            .agent()
+            .args(["--key", &patch.public_key, "--patch"])
+            .arg(&file)
+            .arg("--store-record")
+            .arg(&records)
+            .arg("--")
+            .arg(&base)
+            .arg("kinds")
+            .output()
+            .expect("the agent starts");
+        assert_eq!(output.status.code(), Some(0));
+        read_record(&records)
+    };
+    let record = run(&patch.bytes);
+    no_gaps(&record);
+    assert_eq!(record.variant, Some(VARIANT));
+    assert_eq!(record.threads[0].head.len(), 6);
+
+    let mut tampered = patch.bytes.clone();
+    let last = tampered.len() - 1;
+    tampered[last] ^= 1;
+    let record = run(&tampered);
+    assert_eq!((record.variant, record.threads.len()), (None, 0));
+    let refused = "the patch that was named was not run";
+    assert!(record.gaps[0].starts_with(refused), "{:?}", record.gaps);
 }

@@ -77,7 +77,7 @@ fn must_be_tail_call(call: InstructionValue<'_>) -> bool {
 /// such place. An `invoke` returns into its normal destination, if that is reached
 /// from nowhere else. Nothing may stand between a tail call that must be one and
 /// its return.
-fn place_behind(call: InstructionValue<'_>) -> Option<InstructionValue<'_>> {
+pub(crate) fn place_behind(call: InstructionValue<'_>) -> Option<InstructionValue<'_>> {
     if call.get_opcode() != InstructionOpcode::Invoke {
         let ends_here = call.is_terminator() || must_be_tail_call(call);
         return call.get_next_instruction().filter(|_| !ends_here);
@@ -147,6 +147,7 @@ pub struct Hooks<'ctx> {
     sync_begin: FunctionValue<'ctx>,
     sync_end: FunctionValue<'ctx>,
     pub(crate) arm: FunctionValue<'ctx>,
+    pub(crate) value: FunctionValue<'ctx>,
 }
 
 /// What an access hook needs to know of its instruction.
@@ -187,6 +188,10 @@ impl<'ctx> Hooks<'ctx> {
             sync_end: declare(
                 "__failsketch_sync_end",
                 void.fn_type(&[narrow, wide, wide, wide], false),
+            ),
+            value: declare(
+                "__failsketch_value",
+                void.fn_type(&[narrow, narrow, wide], false),
             ),
             arm: declare(
                 "__failsketch_arm",

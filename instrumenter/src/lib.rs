@@ -8,6 +8,7 @@
 
 mod atomics;
 mod bypass;
+mod call_values;
 mod clones;
 mod error;
 mod flow;

@@ -156,7 +156,8 @@ fn enclosing_function(context: LLVMContextRef, scope: LLVMMetadataRef) -> Option
     None
 }
 
-fn operands(context: LLVMContextRef, node: LLVMMetadataRef) -> Vec<LLVMValueRef> {
+/// The operands of a metadata node; null where one is missing.
+pub fn operands(context: LLVMContextRef, node: LLVMMetadataRef) -> Vec<LLVMValueRef> {
     // SAFETY: `node` is a metadata node of `context`; the vector has exactly
     // as many places as the node says it has operands.
     unsafe {

@@ -22,7 +22,7 @@ use inkwell::targets::TargetData;
 use inkwell::values::{
     AsValueRef, BasicValueEnum, FunctionValue, InstructionOpcode, InstructionValue, Operand,
 };
-use sketch_model::{Placement, PointKind, Site, SiteId, StatementId, TrackingPlan};
+use sketch_model::{Placement, PointKind, Purpose, Site, SiteId, StatementId, TrackingPlan};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
@@ -56,7 +56,15 @@ pub fn place<'ctx>(
         }
     };
     for (site, instruction) in found {
-        count(site.id, hook(&hooks, &layout, site, instruction)?);
+        let chain = locator.positions(instruction.as_value_ref());
+        // Otherwise it is where an inlined call begins.
+        let itself = chain
+            .first()
+            .is_some_and(|written| index.at(written).any(|s| s.id == site.id));
+        count(
+            site.id,
+            hook(&hooks, &layout, branches, site, instruction, itself)?,
+        );
     }
     for (site, terminator, reading) in read {
         count(site, hooks.branch(site, terminator, &reading)?);
@@ -79,7 +87,8 @@ fn read_branches<'ctx>(
 ) -> ReadBranches<'ctx> {
     let mut sites: HashMap<&str, Vec<&Site>> = HashMap::new();
     let statements: HashMap<_, _> = plan.all_statements().map(|s| (s.id, s)).collect();
-    for site in plan.sites.iter().filter(|s| s.kind == PointKind::Branch) {
+    let branch_sites = plan.sites.iter().filter(|s| s.kind == PointKind::Branch);
+    for site in branch_sites.filter(|site| plan.is_hooked(site)) {
         if let Some(statement) = statements.get(&site.statement) {
             sites.entry(&statement.function).or_default().push(site);
         }
@@ -292,8 +301,10 @@ pub(crate) fn is_intrinsic(call: InstructionValue<'_>) -> bool {
 fn hook<'ctx>(
     hooks: &Hooks<'ctx>,
     layout: &TargetData,
+    written: &SourceBranches,
     site: &Site,
     instruction: InstructionValue<'ctx>,
+    itself: bool,
 ) -> Result<bool, BuilderError> {
     let value = |operand: u32| match instruction.get_operand(operand) {
         Some(Operand::Value(value)) => Some(value),
@@ -347,7 +358,12 @@ fn hook<'ctx>(
             };
             hooks.synchronisation(site.id, instruction, object)?;
         }
-        PointKind::Call => hooks.reached(site.id, instruction)?,
+        PointKind::Call => {
+            hooks.reached(site.id, instruction)?;
+            if itself && site.purpose == Purpose::Statement {
+                hooks.call_values(site.id, instruction, written)?;
+            }
+        }
     }
     Ok(true)
 }

@@ -11,6 +11,7 @@
 //! Two branches written at one position (a macro with several conditions) are
 //! not told apart by anything that survives, so they have no description.
 
+use crate::call_values::{DeclaredStrings, declared_strings};
 use crate::flow::Flow;
 use crate::locate::{Locator, Position, subprogram_of};
 use crate::place::is_intrinsic;
@@ -71,6 +72,9 @@ pub struct SourceBranches {
     /// Functions whose code is gone, branches and all, in some place where they
     /// were called.
     vanished: BTreeSet<String>,
+    /// By the name of the function, which may be a mere declaration where it is
+    /// called.
+    strings: HashMap<String, DeclaredStrings>,
 }
 
 impl SourceBranches {
@@ -101,7 +105,18 @@ impl SourceBranches {
             }
         }
         found.vanished = vanished(&mut locator, module, optimised);
+        for function in module.get_functions() {
+            let name = function.get_name().to_string_lossy().into_owned();
+            found
+                .strings
+                .extend(declared_strings(function).map(|strings| (name, strings)));
+        }
         found
+    }
+
+    /// The strings that a function takes and returns.
+    pub fn strings_of(&self, function: &str) -> Option<&DeclaredStrings> {
+        self.strings.get(function)
     }
 
     /// Whether some of what a function did can no longer be seen at all.

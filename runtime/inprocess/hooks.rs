@@ -5,11 +5,11 @@
 
 use crate::{
     layout::{
-        ACCESSED, KIND_BRANCH, KIND_CALL, KIND_READ, KIND_SYNC_BEGIN, KIND_SYNC_END, KIND_WRITE,
+        ACCESSED, KIND_ARGUMENT, KIND_BRANCH, KIND_CALL, KIND_READ, KIND_RESULT, KIND_SYNC_BEGIN, KIND_SYNC_END, KIND_WRITE,
         REACHED, SYNC_BEGUN, SYNC_ENDED,
     },
     recorder::{self, Said, recording_slot},
-    state, sys, watch,
+    state, sys, text, watch,
 };
 
 const DID_NOT_HAPPEN: u32 = 1 << 30;
@@ -95,6 +95,49 @@ extern "C" fn call(site: u32) {
     if !slot.is_null() {
         // SAFETY: the slot is this thread's own.
         unsafe { recorder::pass(slot, KIND_CALL, site, REACHED, 0) };
+    }
+}
+
+/// The call at `site` has this argument or result. `what` has the event's size in
+/// its low half, the argument's number above it (zero for the result), and the
+/// top bit set if the value points to a string.
+#[unsafe(no_mangle)]
+pub extern "C" fn __failsketch_value(site: u32, what: u32, value: u64) {
+    if state::enabled() {
+        seen(site, what, value);
+    }
+}
+
+#[inline(never)]
+extern "C" fn seen(site: u32, what: u32, value: u64) {
+    let slot = recording_slot();
+    if slot.is_null() {
+        return;
+    }
+    let number = (what >> 16) & 0x7fff;
+    // SAFETY: the slot is this thread's own; state pages are always mapped.
+    unsafe {
+        // A call that is only counted any more has no values either.
+        if recorder::is_saturated(slot, site) {
+            return;
+        }
+        let now = sys::tsc();
+        if now == 0 {
+            return;
+        }
+        let said = Said {
+            kind: if number == 0 { KIND_RESULT } else { KIND_ARGUMENT },
+            site,
+            size: what as u16,
+            before: now,
+            after: now,
+            address: number.into(),
+            value,
+        };
+        recorder::write(slot, said, (*state::state()).costs.point);
+        if what >> 31 != 0 {
+            text::record(slot, site, value, now);
+        }
     }
 }
 

@@ -40,6 +40,8 @@ mod served;
 mod state;
 mod sys;
 #[cfg(not(failsketch_preload))]
+mod text;
+#[cfg(not(failsketch_preload))]
 mod threads;
 #[cfg(not(failsketch_preload))]
 mod watch;

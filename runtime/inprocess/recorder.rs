@@ -15,7 +15,7 @@
 use crate::{
     governor,
     layout::{
-        EDGE_SATURATION, EDGES, Edge, Event, HEAD_EVENTS, RING_EVENTS, SAW_NEGATIVE, SAW_NON_ZERO,
+        EDGE_SATURATION, EDGES, Edge, Event, HEAD_EVENTS, REACHED, RING_EVENTS, SAW_NEGATIVE, SAW_NON_ZERO,
         SAW_ZERO, ThreadSlot,
     },
     state, sys, threads,
@@ -201,6 +201,18 @@ pub unsafe fn pass(slot: *mut ThreadSlot, kind: u16, site: u32, successor: u32, 
             value,
         };
         write(slot, said, (*costs).point);
+    }
+}
+
+/// Whether a point that is merely reached is only counted by now.
+///
+/// # Safety
+/// `slot` must be the calling thread's own.
+pub unsafe fn is_saturated(slot: *mut ThreadSlot, site: u32) -> bool {
+    // SAFETY: the edge is in the thread's own account.
+    unsafe {
+        let edge = edge_of(slot, site, REACHED);
+        !edge.is_null() && (*edge).count > EDGE_SATURATION
     }
 }
 

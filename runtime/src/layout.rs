@@ -15,7 +15,7 @@
 /// "FSKETCH" and a byte that no text has.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"FSKETCH\x01");
 /// Grows with every change of this file.
-pub const VERSION: u32 = 6;
+pub const VERSION: u32 = 7;
 
 /// The variable that activates the runtime: `<fd>:<nonce in 16 hex digits>`.
 pub const ACTIVATION_VARIABLE: &str = "FAILSKETCH_FD";
@@ -24,17 +24,17 @@ pub const PRELOAD_WAS_VARIABLE: &str = "FAILSKETCH_PRELOAD_WAS";
 
 /// Threads that record at the same time; further ones are counted. The agent
 /// empties and frees the slots of threads that have ended.
-pub const THREAD_SLOTS: usize = 128;
+pub const THREAD_SLOTS: usize = 64;
 /// A thread's first events, never overwritten.
 pub const HEAD_EVENTS: usize = 256;
 /// A thread's last events. A power of two.
-pub const RING_EVENTS: usize = 1024;
+pub const RING_EVENTS: usize = 4096;
 /// Edges a thread keeps an account of. A power of two.
 pub const EDGES: usize = 256;
 /// How often one thread writes the same edge or access down as an event; after
 /// that it is only counted, and of accesses the latest is kept, so that a hot
 /// loop does not push out what came before it.
-pub const EDGE_SATURATION: u64 = 256;
+pub const EDGE_SATURATION: u64 = 512;
 /// [`Edge::successor`] of a point that is merely reached, of an access, and of the
 /// beginning and the end of a synchronisation call.
 pub const REACHED: u32 = u32::MAX;
@@ -70,6 +70,18 @@ pub const KIND_BRANCH: u16 = 3;
 pub const KIND_CALL: u16 = 4;
 pub const KIND_SYNC_BEGIN: u16 = 5;
 pub const KIND_SYNC_END: u16 = 6;
+/// An argument of the call that was just reached: `address` is its number, from 1.
+pub const KIND_ARGUMENT: u16 = 7;
+/// What the call returned.
+pub const KIND_RESULT: u16 = 8;
+/// The string that the value before it points to: its bytes are in `after`,
+/// `address` and `value`, their number in `size`.
+pub const KIND_TEXT: u16 = 9;
+/// Bytes of a string that are kept.
+pub const TEXT_BYTES: usize = 24;
+/// In [`Event::size`]: of an argument or result, it is a pointer; of a text,
+/// there is more of it.
+pub const SIZE_FLAG: u16 = 1 << 15;
 
 /// States of [`Header::watch_state`].
 pub const WATCH_UNTRIED: u32 = 0;

@@ -4,13 +4,14 @@
 use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
 use runtime::layout::{EDGES, Event, HEAD_EVENTS, REGION_SIZE, RING_EVENTS, ThreadSlot};
 
-const HOOKS: [&str; 6] = [
+const HOOKS: [&str; 7] = [
     "__failsketch_access",
     "__failsketch_arm",
     "__failsketch_branch",
     "__failsketch_call",
     "__failsketch_sync_begin",
     "__failsketch_sync_end",
+    "__failsketch_value",
 ];
 
 #[test]
@@ -101,7 +102,7 @@ fn the_preloadable_object_needs_the_loader_and_offers_what_it_stands_in_front_of
 #[test]
 fn the_layout_is_the_one_that_its_version_names() {
     // A change here must come with a new `layout::VERSION`.
-    assert_eq!(runtime::layout::VERSION, 6);
+    assert_eq!(runtime::layout::VERSION, 7);
     assert_eq!(size_of::<Event>(), 40);
     assert_eq!(
         size_of::<ThreadSlot>(),

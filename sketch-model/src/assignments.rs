@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 /// What an agent says when it asks about all its programs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AssignmentsRequest {
     pub agent: AgentId,
     pub tier: Tier,
@@ -24,6 +25,7 @@ pub struct AssignmentsRequest {
 
 /// What an agent should run, until it hears otherwise.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Assignments {
     #[serde(default)]
     pub schema: Schema,
@@ -35,6 +37,7 @@ pub struct Assignments {
 
 /// What an agent should run of one program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct ProgramAssignment {
     pub build: BuildId,
     /// The tracked build to run; `None` means P.
@@ -63,6 +66,7 @@ pub struct ProgramAssignment {
 
 /// A patch before it is fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct PatchFacts {
     /// Grows with each patch that a server makes.
     pub version: u64,

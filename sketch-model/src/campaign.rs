@@ -10,6 +10,7 @@ use std::fmt;
 /// How far a diagnosis is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum CampaignState {
     /// A failure is known; slice and tracked build are being made.
     Preparing,
@@ -37,6 +38,7 @@ impl fmt::Display for CampaignState {
 
 /// The best predictor so far, for a progress line.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct BestPredictor {
     pub class: PredictorClass,
     pub sentence: String,
@@ -47,6 +49,7 @@ pub struct BestPredictor {
 
 /// A campaign at a glance.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct CampaignSummary {
     pub id: CampaignId,
     pub build: BuildId,
@@ -69,6 +72,9 @@ pub struct CampaignSummary {
     /// A developer said that the last sketch is the answer; the stop rule did not.
     #[serde(default)]
     pub declared: bool,
+    /// A developer wants σ to stay as it is.
+    #[serde(default)]
+    pub pinned: bool,
     /// When it was seen; `None` from a server that did not note it.
     #[serde(default)]
     pub seen: Option<Seen>,
@@ -76,6 +82,7 @@ pub struct CampaignSummary {
 
 /// When a failure was seen, by the server's clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Seen {
     /// Seconds since 1970, UTC.
     pub first: u64,
@@ -107,6 +114,7 @@ impl Seen {
 
 /// What an agent says when it asks what to run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AssignmentRequest {
     pub agent: AgentId,
     pub build: BuildId,
@@ -115,6 +123,7 @@ pub struct AssignmentRequest {
 
 /// What an agent should run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Assignment {
     #[serde(default)]
     pub schema: Schema,

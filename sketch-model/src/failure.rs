@@ -10,6 +10,7 @@ use std::fmt;
 /// How the program failed.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum FailureKind {
     /// Death by a signal; the name without doubt ("SIGSEGV").
     Signal { number: i32, name: String },

@@ -85,6 +85,7 @@ pub enum Predictor {
 /// Predictors compete within their class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum PredictorClass {
     Order,
     Value,

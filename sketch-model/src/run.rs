@@ -10,6 +10,7 @@ use std::fmt;
 /// What a machine lets an agent do without privileges, found by trying it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum Tier {
     /// Inline recording only.
     Inline,
@@ -56,6 +57,7 @@ impl fmt::Display for Privacy {
 
 /// Which tracked build a run used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct VariantRef {
     pub campaign: CampaignId,
     /// Counts the doublings of σ, from 1.
@@ -117,7 +119,22 @@ pub enum ProbeKind {
     SyncBegin,
     /// It has returned `value`.
     SyncEnd,
+    /// The call that was just reached has this argument: `address` is its number,
+    /// from 1. The top bit of `size` says that it is a pointer.
+    Argument,
+    /// A call has returned `value`.
+    Result,
+    /// The string that the argument or result before it points to: its bytes are
+    /// in `after`, `address` and `value`, their number in `size`, whose top bit
+    /// says that there is more of it, and the bit below that they are not the
+    /// bytes but a number for strings that are equal.
+    Text,
 }
+
+/// In [`ProbeEvent::size`] of arguments, results and texts.
+pub const SIZE_FLAG: u16 = 1 << 15;
+/// In [`ProbeEvent::size`] of a text that was replaced by a number.
+pub const TEXT_DISGUISED: u16 = 1 << 14;
 
 /// One record of an inline hook.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -186,7 +203,8 @@ pub struct WatchRecord {
     pub counted: u64,
     /// How often a slot was aimed.
     pub armed: u64,
-    /// How often a slot should have been aimed and was not.
+    /// How often a slot should have been aimed and was not, watching that ended before
+    /// the run did included.
     #[serde(default)]
     pub skipped_aims: u64,
     /// How often a watch ended because its memory was given back.

@@ -12,6 +12,7 @@ pub const SCHEMA: u32 = 1;
 /// The version a document says it has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Schema(pub u32);
 
 impl Default for Schema {

@@ -38,6 +38,19 @@ pub struct ObservedValue {
     pub exact: bool,
 }
 
+/// An argument of a call, or what it returned.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CallValue {
+    /// From 1; `None` for what was returned.
+    pub argument: Option<u16>,
+    pub value: u64,
+    pub size: u16,
+    pub pointer: bool,
+    /// The string that it points to, as far as it was recorded, for people.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub text: Option<String>,
+}
+
 /// What happened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -62,6 +75,9 @@ pub struct TraceEvent {
     pub address: Option<RuntimeAddress>,
     pub location: Option<LocationName>,
     pub value: Option<ObservedValue>,
+    /// What a call was given and returned.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub passed: Vec<CallValue>,
     pub when: Interval,
     pub source: Source,
 }

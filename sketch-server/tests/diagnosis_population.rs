@@ -5,9 +5,9 @@ mod diagnosis_support;
 
 use diagnosis_support::*;
 use proptest::prelude::*;
-use sketch_model::{OrderPattern, StatementId, ValueShape};
-use sketch_server::diagnosis::{Nearness, Observations, Population, observe, rank};
-use std::collections::BTreeMap;
+use sketch_model::{OrderPattern, Predictor, StatementId, Support, ValueShape};
+use sketch_server::diagnosis::{Answer, Nearness, Observations, Population, observe, rank};
+use std::collections::{BTreeMap, BTreeSet};
 
 fn observed(id: &str, failed: bool, script: &str) -> Observations {
     observe(
@@ -139,6 +139,38 @@ fn among_equals_the_failing_statement_comes_first_and_the_rest_stand_with_it() {
     assert_eq!(best.score.f_measure, 1.0);
 }
 
+/// Three honest agents see the race; a fourth floods the server with failing runs
+/// in which another order held, and with successful ones in which the race did.
+#[test]
+fn one_agent_cannot_outvote_a_fleet() {
+    let mut population = Population::default();
+    let mut report = |agent: &str, run: usize, failed, script| {
+        let mut run = observed(&format!("{agent}-{run}-{failed}"), failed, script);
+        run.agent = sketch_model::AgentId(agent.to_owned());
+        population.add(&run);
+    };
+    for agent in ["a", "b", "c"] {
+        report(agent, 0, true, "A:W1@10=0 B:R2@20=0");
+        for run in 0..20 {
+            report(agent, run, false, "B:R2@10=5 A:W1@20=0");
+        }
+    }
+    for run in 0..1_000 {
+        report("hostile", run, true, "B:R3@10=1 A:W1@20=0");
+        report("hostile", run, false, "A:W1@10=0 B:R2@20=0");
+    }
+    assert_eq!(population.set_aside(), 998 + 960);
+    let wr = order(OrderPattern::Wr, &[1, 2]);
+    let support = population.tally(&wr).support;
+    assert_eq!((support.failing_true, support.failing_false), (3, 2));
+    assert_eq!(
+        (support.successful_true, support.successful_false),
+        (40, 60)
+    );
+    let forged = population.tally(&order(OrderPattern::Rw, &[3, 1])).support;
+    assert_eq!(forged.failing_true, 2);
+}
+
 fn any_run() -> impl Strategy<Value = Observations> {
     let scripts = [
         "A:W1@10=0 B:R2@20=0",
@@ -152,13 +184,68 @@ fn any_run() -> impl Strategy<Value = Observations> {
     (0..12u8, any::<bool>(), 0..scripts.len(), 1..4u8).prop_map(
         move |(id, failed, script, weight)| {
             let mut run = observed(&format!("r{id}"), failed, scripts[script]);
-            run.weight = f64::from(weight);
+            // Thirds: sums that would differ with their order if they were rounded.
+            run.weight = f64::from(weight) / 3.0;
+            // Some report far more than others.
+            run.agent = sketch_model::AgentId(format!(
+                "agent-{}",
+                [0, 0, 0, 0, 0, 0, 0, 1, 2, 2, 3, 0][usize::from(id)]
+            ));
             run
         },
     )
 }
 
+/// Asks every run about a predictor, as the definition says.
+fn asked_one_by_one(population: &Population, predictor: &Predictor) -> Support {
+    let mut support = Support::default();
+    for run in population.observations() {
+        let count = match (run.failed, run.answer(predictor)) {
+            (true, Answer::Held) => &mut support.failing_true,
+            (true, Answer::NotHeld) => &mut support.failing_false,
+            (true, Answer::Unobserved) => &mut support.failing_unobserved,
+            (false, Answer::Held) => &mut support.successful_true,
+            (false, Answer::NotHeld) => &mut support.successful_false,
+            (false, Answer::Unobserved) => &mut support.successful_unobserved,
+        };
+        *count += 1;
+    }
+    support
+}
+
 proptest! {
+    #[test]
+    fn what_is_counted_is_what_each_run_answers(
+        runs in proptest::collection::vec(any_run(), 0..30),
+    ) {
+        let population = population(&runs);
+        let met: BTreeSet<&Predictor> = runs.iter().flat_map(|r| r.held.iter().chain(&r.open)).collect();
+        let mut tested = 0;
+        for predictor in met {
+            let expected = asked_one_by_one(&population, predictor);
+            tested += u64::from(expected.failing_true + expected.successful_true > 0);
+            prop_assert_eq!(population.tally(predictor).support, expected);
+        }
+        prop_assert_eq!(population.tested(), tested);
+        let failing = population.observations().filter(|r| r.failed).count() as u64;
+        prop_assert_eq!(population.failing(), failing);
+        prop_assert_eq!(population.failing() + population.successful(),
+            population.observations().count() as u64);
+    }
+
+    #[test]
+    fn ranks_do_not_depend_on_order_or_repetition(
+        runs in proptest::collection::vec(any_run(), 0..30),
+        order in any::<u64>(),
+    ) {
+        let mut other = runs.clone();
+        other.extend(runs.iter().take(5).cloned());
+        let length = other.len().max(1);
+        other.rotate_left((order as usize) % length);
+        let ranked = |runs: &[Observations]| rank(&population(runs), 1, &nearness());
+        prop_assert_eq!(ranked(&runs), ranked(&other));
+    }
+
     #[test]
     fn counts_do_not_depend_on_order_or_repetition(
         runs in proptest::collection::vec(any_run(), 0..30),

@@ -95,6 +95,7 @@ fn traced() -> TracedRun {
 fn alone(traced: &TracedRun, plan: &TrackingPlan) -> DecodedRun {
     let run = RunId("r".into());
     let input = TracedInput {
+        agent: &sketch_model::AgentId("agent".into()),
         run: &run,
         variant: VARIANT,
         failed: true,
@@ -166,6 +167,7 @@ fn hooked() -> DecodedRun {
         address: None,
         location: None,
         value: None,
+        passed: Vec::new(),
         when: Interval {
             earliest: Tsc(at),
             latest: Tsc(at),
@@ -173,6 +175,7 @@ fn hooked() -> DecodedRun {
         source: Source::Probe(SiteId(0)),
     };
     DecodedRun {
+        agent: sketch_model::AgentId("agent".into()),
         trace: ExecutionTrace {
             run: RunId("r".into()),
             variant: VARIANT,

@@ -18,6 +18,7 @@ use site::{Served, Site};
 use sketch_model::{
     AgentId, AssignmentRequest, CampaignId, CampaignState, Outcome, Tier, VariantRef,
 };
+use sketch_server::service::access::{Role, TokenBook};
 use std::collections::HashMap;
 
 const FAILING: [u32; 2] = [120, 110];
@@ -327,5 +328,46 @@ fn sketches_are_exported_as_files_in_which_nothing_acts() {
         "it stands alone"
     );
     assert_eq!(server.get("/campaigns/1/export/pdf").status, 404);
+    server.stop();
+}
+
+#[test]
+fn a_reader_logs_in_reads_and_steers_until_the_token_is_revoked() {
+    let data = tempfile::tempdir().unwrap();
+    let server = started(data.path());
+    let book = TokenBook::at(&data.path().join("tokens.json"));
+    let token = book.add("dora", Role::Developer, false, 0).unwrap().text();
+    let mut browser = Browser::start();
+    browser.open(&server.url("/campaigns/1"));
+    assert_eq!(browser.eval("location.pathname"), "/login");
+    assert_eq!(
+        browser.eval("document.querySelector('h1').innerText"),
+        "Log in"
+    );
+    browser.picture("server-login");
+    let fill = |token: &str| {
+        format!(
+            "document.querySelector('#token').value = '{token}'; document.querySelector('form.login button').click()"
+        )
+    };
+    browser.eval(&fill("fsk_wrong"));
+    browser.wait_for("document.querySelector('#wrong')?.innerText.includes('not known here')");
+    browser.picture("server-login-wrong");
+    browser.eval(&fill(&token));
+    // To the page that was asked for, and its live strip works with the cookie.
+    browser.wait_for("location.pathname === '/campaigns/1' && document.readyState === 'complete'");
+    assert_eq!(
+        browser.eval("document.cookie"),
+        "",
+        "scripts cannot read it"
+    );
+    browser.eval("document.querySelector('form[action=\"/campaigns/1/pin\"] button').click()");
+    browser.wait_for("location.pathname === '/campaigns/1/progress' && !!document.querySelector('form[action=\"/campaigns/1/unpin\"]')");
+    assert_eq!(browser.complaints(), [""; 0]);
+    browser.picture("server-pinned");
+    book.revoke("dora").unwrap();
+    browser.open(&server.url("/"));
+    assert_eq!(browser.eval("location.pathname"), "/login");
+    drop(browser);
     server.stop();
 }

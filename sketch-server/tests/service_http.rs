@@ -9,7 +9,7 @@ use sketch_model::{
     AgentId, Assignment, AssignmentRequest, CampaignId, CampaignState, CampaignSummary,
     FailureKind, FailureSketch, Outcome, PredictorClass, Slice, Tier, VariantRef,
 };
-use sketch_server::service::storage::{BuildCounts, Changes, SqliteStorage, Storage};
+use sketch_server::service::storage::{BuildCounts, Changes, Revised, SqliteStorage, Storage};
 use sketch_server::service::{Campaign, LocatedFailure, UNTRACKED_SHARE};
 use std::path::Path;
 
@@ -138,6 +138,28 @@ fn a_campaign_walks_to_settled_and_names_the_race() {
     server.stop();
 }
 
+#[test]
+fn newer_figures_alone_make_no_new_version() {
+    let data = tempfile::tempdir().unwrap();
+    let server = with_first_failure(data.path(), Double::default());
+    let fail = |id: &str| {
+        server.upload(&tracked(id, variant(1, 1), crash(&FAILING)));
+        server.sketch(1)
+    };
+    let first = fail("f0");
+    assert_eq!(first.version, 2, "a run is drawn instead of the slice");
+    for number in 1..9 {
+        let next = fail(&format!("f{number}"));
+        assert_eq!(next.version, 2);
+        assert_eq!(next.provenance.failing_runs, number + 1);
+    }
+    assert_eq!(server.campaign(1).sketch_version, Some(2));
+    // The first version is as it was.
+    let slice: FailureSketch = server.get("/api/v1/campaigns/1/sketch?version=1").json();
+    assert!(slice.steps.iter().all(|s| s.static_only));
+    server.stop();
+}
+
 /// A campaign without the times of its failures, which no two servers share; how
 /// many there were stays, beside it.
 fn timeless(mut campaign: CampaignSummary) -> (CampaignSummary, u64) {
@@ -190,16 +212,39 @@ fn a_campaign_that_was_being_prepared_is_prepared_after_a_restart() {
             BuildCounts::default(),
         );
         let changes = Changes {
-            campaigns: vec![campaign],
+            campaigns: vec![Revised::new(campaign)],
             ..Changes::default()
         };
         storage.commit(changes).await.unwrap();
-        storage.close().await;
+        storage.close().await.unwrap();
     });
     let server = Server::start(data.path(), Double::default());
     server.quiet();
     assert_eq!(server.campaign(1).state, CampaignState::Tracking);
     assert_eq!(server.sketch(1).version, 1);
+    assert_eq!(server.get("/api/v1/patches/1/1").status, 200);
+    server.stop();
+}
+
+#[test]
+fn a_blob_store_that_fails_for_a_while_does_not_end_a_diagnosis() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path(), Double::default());
+    // A file where the folder should be: nothing can be written below it.
+    let blobs = data.path().join("blobs");
+    std::fs::remove_dir_all(&blobs).unwrap();
+    std::fs::write(&blobs, "").unwrap();
+    let reply = server.post_json("/api/v1/runs", &untracked("first", crash(&[120, 210])));
+    assert_eq!(reply.status, 202);
+    // The slice is there; the build was made and could not be kept.
+    while server.get("/api/v1/campaigns/1/slice").status != 200 {
+        std::thread::yield_now();
+    }
+    assert_eq!(server.campaign(1).state, CampaignState::Preparing);
+    std::fs::remove_file(&blobs).unwrap();
+    std::fs::create_dir(&blobs).unwrap();
+    server.quiet();
+    assert_eq!(server.campaign(1).state, CampaignState::Tracking);
     assert_eq!(server.get("/api/v1/patches/1/1").status, 200);
     server.stop();
 }

@@ -123,7 +123,7 @@ fn ids_and_probabilities_out_of_range_are_refused() {
         let mut record = untracked("r", crash(&[120]));
         record.sampling_probability = probability;
         let reply = server.post_json("/api/v1/runs", &record);
-        assert_eq!(reply.status, 400);
+        assert_eq!(reply.status, 422);
         assert!(reply.error().contains("sampling probability"));
     }
     nothing_happened(server);

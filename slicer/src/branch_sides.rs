@@ -247,7 +247,7 @@ mod tests {
     #[test]
     fn a_place_on_both_sides_tells_nothing() {
         let found = sides(&[&[1, 2], &[3], &[3], &[]], &[(2, 1)]);
-        assert_eq!(found, [[vec![], vec![]]]);
+        assert_eq!(found, [[Vec::<u32>::new(), vec![]]]);
     }
 
     #[test]

@@ -43,6 +43,7 @@ pub use page::{SketchView, sketch_page, standalone};
 pub use pages::builds::{BuildSeen, builds_page};
 pub use pages::failures::failures_page;
 pub use pages::fleet::{AgentSeen, RunCost, fleet_page};
+pub use pages::login::login_page;
 pub use pages::progress::progress_page;
 pub use pages::runs::{RunSide, SideBySide, SideCell, SideRow, runs_page};
 pub use pages::slice::slice_page;

@@ -1,5 +1,5 @@
 //! How far a diagnosis is, as a strip that the page's script keeps up to date,
-//! and the four things a developer can do about it.
+//! and what a developer can do about it.
 //!
 //! The strip is complete without the script: it then shows what was so when the
 //! page was made. Fields carry the names of the summary's own, and the script
@@ -43,6 +43,8 @@ fn steering(c: &CampaignSummary, going: bool) -> Markup {
         div.steering {
             @if going { (button(c, "stop", "Stop", "Stop tracking; the sketch stays as it is")) }
             @if possible && !going { (button(c, "resume", "Resume", "Go on tracking where it ended")) }
+            @if going && !c.pinned { (button(c, "pin", "Pin", "Stay with these statements; track no more of them")) }
+            @if going && c.pinned { (button(c, "unpin", "Unpin", "Go on to more statements when these do not explain it")) }
             @if possible { (button(c, "widen", "Widen", "Track twice as many statements from now on")) }
             @if possible && !answered && has_sketch {
                 (button(c, "declare", "This is it", "The sketch explains the failure: end the diagnosis"))

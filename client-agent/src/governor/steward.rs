@@ -137,6 +137,11 @@ impl Steward {
     }
 
     /// The process that records.
+    /// Ends the watching of this run: no slot is aimed again.
+    pub fn stop_aiming(&self) {
+        self.region.stop_aiming();
+    }
+
     pub fn pid(&self) -> Option<i32> {
         self.region.pid()
     }

@@ -30,6 +30,10 @@ const RING_PAGES: [usize; 5] = [128, 64, 32, 16, 8];
 /// More than this is not kept: a program that hammers a watched location must
 /// not fill the agent's memory. The counters still tell how much there was.
 const KEPT_BYTES: usize = 32 << 20;
+/// Hits after which a run is not watched any further. The first hundreds show who
+/// touches a location; a hit costs the program more than ten microseconds, and
+/// hooks go on recording.
+const MOST_HITS: u64 = 2048;
 /// How often rings are looked at once the kernel has stopped waking us.
 const ROUND_MS: i32 = 20;
 
@@ -48,6 +52,8 @@ pub struct Collected {
     pub hits: Vec<WatchHit>,
     pub counted: u64,
     pub refused: Option<String>,
+    /// There were so many hits that watching ended before the run did.
+    pub ended_early: bool,
     pub gaps: Vec<String>,
 }
 
@@ -93,6 +99,8 @@ struct Rings {
     bytes: Vec<u8>,
     /// Bytes that came since the steward last looked.
     new_bytes: usize,
+    hits: u64,
+    ended_early: bool,
     refused: Option<String>,
     full: bool,
 }
@@ -104,6 +112,8 @@ impl Rings {
             processors: Vec::new(),
             bytes: Vec::new(),
             new_bytes: 0,
+            hits: 0,
+            ended_early: false,
             refused: None,
             full: false,
         }
@@ -141,8 +151,14 @@ impl Rings {
                 return;
             }
             let hits = self.new_hits();
+            self.hits += hits;
+            if self.hits >= MOST_HITS && !self.ended_early {
+                self.ended_early = true;
+                self.steward.stop_aiming();
+                self.turn(false);
+            }
             if let Some(on) = self.steward.look(hits) {
-                self.turn(on);
+                self.turn(on && !self.ended_early);
             }
         }
     }
@@ -214,6 +230,7 @@ impl Rings {
         let last_hits = self.new_hits();
         let mut collected = Collected {
             refused: self.refused,
+            ended_early: self.ended_early,
             report: self.steward.finish(last_hits),
             ..Collected::default()
         };
@@ -254,6 +271,12 @@ impl Rings {
             }
         }
         collected.hits.sort_by_key(|hit| hit.handled_ns);
+        if self.ended_early {
+            collected.gaps.push(format!(
+                "watching ended before the run did, after {} hits: each costs the program microseconds",
+                self.hits
+            ));
+        }
         let full = u64::from(self.full);
         for (count, what) in [
             (contents.lost, "watchpoint hits were lost in a full ring"),

@@ -167,6 +167,12 @@ impl LiveRegion {
             .load(Ordering::Acquire)
     }
 
+    /// No watchpoint is aimed any more.
+    pub fn stop_aiming(&self) {
+        self.u64_at(offset_of!(Region, header) + offset_of!(Header, arm_limit))
+            .store(0, Ordering::Release);
+    }
+
     /// Whether recording is off for good.
     pub fn counter_forbidden(&self) -> bool {
         self.control(offset_of!(Control, counter_forbidden))

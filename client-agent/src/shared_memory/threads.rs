@@ -2,9 +2,9 @@
 
 use super::words::Words;
 use runtime::layout::{
-    ACCESSED, EDGE_SATURATION, EDGES, Edge, Event, HEAD_EVENTS, KIND_BRANCH, KIND_CALL, KIND_READ,
-    KIND_SYNC_BEGIN, KIND_SYNC_END, KIND_WRITE, REACHED, RING_EVENTS, SAW_NEGATIVE, SAW_NON_ZERO,
-    SAW_ZERO, SYNC_BEGUN, SYNC_ENDED, ThreadSlot,
+    ACCESSED, EDGE_SATURATION, EDGES, Edge, Event, HEAD_EVENTS, KIND_ARGUMENT, KIND_BRANCH,
+    KIND_CALL, KIND_READ, KIND_RESULT, KIND_SYNC_BEGIN, KIND_SYNC_END, KIND_TEXT, KIND_WRITE,
+    REACHED, RING_EVENTS, SAW_NEGATIVE, SAW_NON_ZERO, SAW_ZERO, SYNC_BEGUN, SYNC_ENDED, ThreadSlot,
 };
 use sketch_model::{
     EdgeCount, ProbeEvent, ProbeKind, RuntimeAddress, SeenShapes, SiteId, Thinned, ThreadIndex,
@@ -172,6 +172,9 @@ fn read_event(words: Words<'_>, at: usize, lap: u64) -> Option<ProbeEvent> {
             KIND_CALL => ProbeKind::Call,
             KIND_SYNC_BEGIN => ProbeKind::SyncBegin,
             KIND_SYNC_END => ProbeKind::SyncEnd,
+            KIND_ARGUMENT => ProbeKind::Argument,
+            KIND_RESULT => ProbeKind::Result,
+            KIND_TEXT => ProbeKind::Text,
             _ => return None,
         },
         size: words.u16(at + offset_of!(Event, size)),

@@ -39,7 +39,7 @@ static void *taking_tickets(void *unused) {
         unsigned long before = before_access();
         long ticket = 1;
         __asm__ volatile("lock xaddq %0, %1" : "+r"(ticket), "+m"(tickets) : : "memory");
-        __failsketch_access(1, 1u << 31 | 8, (uint64_t)&tickets, ticket, before, after_store());
+        __failsketch_access(1 + i / 400, 1u << 31 | 8, (uint64_t)&tickets, ticket, before, after_store());
     }
     return 0;
 }

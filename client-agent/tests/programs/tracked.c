@@ -11,8 +11,9 @@
 #include <unistd.h>
 
 static void record(long count) {
+    // No site so often that its events would be thinned out.
     for (long i = 0; i < count; i++)
-        __failsketch_access(7, 1u << 31 | 4, 0x1000 + i, i, 10 * i, 10 * i + 5);
+        __failsketch_access(7 + i / 400, 1u << 31 | 4, 0x1000 + i, i, 10 * i, 10 * i + 5);
 }
 static void *recording_thread(void *count) {
     record((long)count);
@@ -103,6 +104,12 @@ int main(int argc, char **argv) {
             pthread_create(&thread, 0, recording_thread, (void *)2);
             pthread_join(thread, 0);
         }
+    }
+    if (!strcmp(what, "hot")) {
+        // One site in a hot loop, then another.
+        for (long i = 0; i < 100000; i++)
+            __failsketch_access(7, 1u << 31 | 4, 0x1000, i < 50000 ? i : -i, 10 * i + 1, 10 * i + 5);
+        __failsketch_access(8, 4, 0x2000, 42, 1000001, 1000002);
     }
     if (!strcmp(what, "edges")) {
         // A short prologue, then a hot loop, then the end.

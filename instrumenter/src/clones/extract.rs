@@ -161,7 +161,8 @@ pub fn source_branches<'c>(
     name: &str,
     plan: &TrackingPlan,
 ) -> Result<SourceBranches, InstrumentError> {
-    if !plan.sites.iter().any(|s| s.kind == PointKind::Branch) {
+    let wanted = [PointKind::Branch, PointKind::Call];
+    if !plan.sites.iter().any(|s| wanted.contains(&s.kind)) {
         return Ok(SourceBranches::default());
     }
     let written = parse(context, written, name)?;

@@ -7,8 +7,8 @@
 
 use serde::{Deserialize, Serialize};
 use sketch_model::{
-    ExecutionTrace, Interval, LocationName, RunRecord, SeenShapes, SiteId, Source, StatementId,
-    ThreadIndex, TrackingPlan,
+    AgentId, ExecutionTrace, Interval, LocationName, RunRecord, SeenShapes, SiteId, Source,
+    StatementId, ThreadIndex, TrackingPlan,
 };
 use std::collections::BTreeSet;
 
@@ -74,6 +74,9 @@ pub struct Passed {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DecodedRun {
     pub trace: ExecutionTrace,
+    /// Who reported it.
+    #[serde(default = "nobody")]
+    pub agent: AgentId,
     /// How many runs this one stands for: one over the probability with which
     /// it was reported.
     pub weight: f64,
@@ -111,6 +114,11 @@ impl DecodedRun {
             .filter(|s| !plan.tracks(*s))
             .collect()
     }
+}
+
+/// Who reported runs that were kept before their agents were.
+pub fn nobody() -> AgentId {
+    AgentId(String::new())
 }
 
 /// The weight of a run by its record. A probability that is none weighs as 1.

@@ -92,6 +92,7 @@ pub fn add_implied(timeline: &mut Timeline, plan: &TrackingPlan) {
                     address: None,
                     location: None,
                     value: None,
+                    passed: Vec::new(),
                     when: Interval {
                         earliest: floor.min(event.when.earliest),
                         latest: event.when.earliest,

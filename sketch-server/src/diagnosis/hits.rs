@@ -222,6 +222,7 @@ impl TimedHit<'_> {
                 address: Some(self.hit.address),
                 location: Some(self.location.clone()),
                 value,
+                passed: Vec::new(),
                 when,
                 source: Source::Watchpoint,
             });

@@ -26,17 +26,18 @@
 //! Precision and recall are weighted by the runs' sampling probability. Fisher's
 //! test is not: how often failing or successful runs are reported shifts both
 //! columns of its table alike. It is multiplied by the number of predictors
-//! tested and of looks taken (Bonferroni): crude, and never too lenient.
+//! tested (Bonferroni) and of looks taken; what that promises over many looks is
+//! in docs/statistics.md.
 
-use super::population::{Population, Tally};
+use super::population::{Candidate, Population, RunSet};
 use super::statistics::{f_half, fisher, wilson};
 use super::stop_rule::{is_good, is_significant};
+use super::tally::Tally;
 use sketch_model::{
-    DependenceKind, Predictor, PredictorClass, RankedPredictor, Ranking, RunId, Score, Slice,
-    StatementId,
+    DependenceKind, Predictor, PredictorClass, RankedPredictor, Ranking, Score, Slice, StatementId,
 };
 use std::cmp::Ordering;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// How near statements are to the failing one.
 #[derive(Clone, Debug, Default)]
@@ -46,23 +47,28 @@ pub struct Nearness {
     /// right before it.
     ending: BTreeSet<StatementId>,
     distances: BTreeMap<StatementId, u32>,
+    /// Beyond all of them: of statements outside the slice.
+    farthest: u64,
 }
 
 impl Nearness {
     pub fn new(failing: StatementId, distances: BTreeMap<StatementId, u32>) -> Self {
-        Nearness {
-            failing: Some(failing),
-            ending: BTreeSet::new(),
-            distances,
-        }
+        Nearness::at(Some(failing), distances)
     }
 
     pub fn of_slice(slice: &Slice) -> Self {
         let entries = slice.entries.iter();
+        let distances = entries.map(|e| (e.statement.id, e.distance)).collect();
+        Nearness::at(slice.failing().map(|e| e.statement.id), distances)
+    }
+
+    fn at(failing: Option<StatementId>, distances: BTreeMap<StatementId, u32>) -> Self {
+        let farthest = distances.values().max();
         Nearness {
-            failing: slice.failing().map(|e| e.statement.id),
+            failing,
             ending: BTreeSet::new(),
-            distances: entries.map(|e| (e.statement.id, e.distance)).collect(),
+            farthest: farthest.map_or(1, |d| u64::from(*d) + 1),
+            distances,
         }
     }
 
@@ -90,54 +96,74 @@ impl Nearness {
 
     /// Smaller is nearer: first whether the failing statement is missing.
     fn of(&self, predictor: &Predictor) -> (bool, u64) {
-        let farthest = self
-            .distances
-            .values()
-            .max()
-            .map_or(1, |d| u64::from(*d) + 1);
         let statements = predictor.statements();
-        let distance = |s: &StatementId| self.distances.get(s).map_or(farthest, |d| u64::from(*d));
+        let known = |s: &StatementId| self.distances.get(s).map(|d| u64::from(*d));
+        let distance = |s: &StatementId| known(s).unwrap_or(self.farthest);
         let away = self.failing.is_none_or(|f| !statements.contains(&f));
         // One for each statement, so that more statements are farther.
         (away, statements.iter().map(|s| distance(s) + 1).sum())
     }
 }
 
+/// A predictor with what it is compared by, found out once.
+struct Scored {
+    ranked: RankedPredictor,
+    nearness: (bool, u64),
+    held_in: RunSet,
+}
+
 /// Ranks the predictors that held in at least one failing run.
 pub fn rank(population: &Population, looks: u64, nearness: &Nearness) -> Ranking {
-    let predictors = population.predictors();
-    let tested = predictors.len() as u64;
-    let mut scored: Vec<RankedPredictor> = predictors
-        .into_iter()
-        .map(|predictor| (predictor, population.tally(predictor)))
-        .filter(|(_, tally)| tally.support.failing_true > 0)
-        .map(|(predictor, tally)| RankedPredictor {
-            predictor: predictor.clone(),
-            class: predictor.class(),
-            score: score(&tally, tested, looks),
-            same_runs: Vec::new(),
-            symptom: nearness.is_symptom(predictor),
-        })
-        .collect();
-    scored.sort_by(|a, b| better(a, b, nearness));
+    let scored = scored(population, looks, nearness).into_iter();
+    Ranking {
+        tested: population.tested(),
+        looks,
+        predictors: scored.map(|scored| scored.ranked).collect(),
+    }
+}
 
-    let mut groups: BTreeMap<(PredictorClass, Vec<&RunId>), usize> = BTreeMap::new();
-    let mut ranked: Vec<RankedPredictor> = Vec::new();
+/// The same, best first.
+fn scored(population: &Population, looks: u64, nearness: &Nearness) -> Vec<Scored> {
+    let tested = population.tested();
+    let mut scored: Vec<Scored> = population
+        .candidates()
+        .map(
+            |Candidate {
+                 predictor,
+                 tally,
+                 held_in,
+             }| {
+                Scored {
+                    ranked: RankedPredictor {
+                        predictor: predictor.clone(),
+                        class: predictor.class(),
+                        score: score(&tally, tested, looks),
+                        same_runs: Vec::new(),
+                        symptom: nearness.is_symptom(predictor),
+                    },
+                    nearness: nearness.of(predictor),
+                    held_in,
+                }
+            },
+        )
+        .collect();
+    scored.sort_by(better);
+    let mut groups: HashMap<(PredictorClass, RunSet), usize> = HashMap::new();
+    let mut leaders: Vec<Scored> = Vec::new();
     for candidate in scored {
-        let runs = population.held_in(&candidate.predictor);
-        match groups.get(&(candidate.class, runs.clone())) {
-            Some(leader) => ranked[*leader].same_runs.push(candidate.predictor),
+        let group = (candidate.ranked.class, candidate.held_in);
+        match groups.get(&group) {
+            Some(leader) => {
+                let same = &mut leaders[*leader].ranked.same_runs;
+                same.push(candidate.ranked.predictor);
+            }
             None => {
-                groups.insert((candidate.class, runs), ranked.len());
-                ranked.push(candidate);
+                groups.insert(group, leaders.len());
+                leaders.push(candidate);
             }
         }
     }
-    Ranking {
-        tested,
-        looks,
-        predictors: ranked,
-    }
+    leaders
 }
 
 /// Ranks predictors over populations that must not be pooled, because probing
@@ -148,24 +174,20 @@ pub fn rank_apart(populations: &[&Population], looks: u64, nearness: &Nearness) 
     if let [only] = populations {
         return rank(only, looks, nearness);
     }
-    let parts: Vec<Ranking> = populations
-        .iter()
-        .map(|population| rank(population, looks, nearness))
-        .collect();
-    let tested = parts.iter().map(|part| part.tested).sum();
-    let mut all: Vec<RankedPredictor> = Vec::new();
-    for part in parts {
-        let further = tested as f64 / part.tested.max(1) as f64;
-        for mut ranked in part.predictors {
-            let score = &mut ranked.score;
+    let tested = populations.iter().map(|p| p.tested()).sum();
+    let mut all: Vec<Scored> = Vec::new();
+    for population in populations {
+        let further = tested as f64 / population.tested().max(1) as f64;
+        for mut scored in scored(population, looks, nearness) {
+            let score = &mut scored.ranked.score;
             score.corrected_p = (score.corrected_p * further).min(1.0);
-            all.push(ranked);
+            all.push(scored);
         }
     }
-    all.sort_by(|a, b| better(a, b, nearness));
+    all.sort_by(better);
     let mut told: BTreeSet<Predictor> = BTreeSet::new();
     let mut predictors: Vec<RankedPredictor> = Vec::new();
-    for ranked in all {
+    for Scored { ranked, .. } in all {
         if !told.contains(&ranked.predictor) {
             told.insert(ranked.predictor.clone());
             told.extend(ranked.same_runs.iter().cloned());
@@ -179,7 +201,9 @@ pub fn rank_apart(populations: &[&Population], looks: u64, nearness: &Nearness) 
     }
 }
 
-fn better(a: &RankedPredictor, b: &RankedPredictor, nearness: &Nearness) -> Ordering {
+fn better(a: &Scored, b: &Scored) -> Ordering {
+    let (near_a, near_b) = (a.nearness, b.nearness);
+    let (a, b) = (&a.ranked, &b.ranked);
     let (support_a, support_b) = (a.score.support, b.score.support);
     a.class
         .cmp(&b.class)
@@ -188,7 +212,7 @@ fn better(a: &RankedPredictor, b: &RankedPredictor, nearness: &Nearness) -> Orde
         .then(a.symptom.cmp(&b.symptom))
         .then(b.score.f_measure.total_cmp(&a.score.f_measure))
         .then(support_b.failing_true.cmp(&support_a.failing_true))
-        .then(nearness.of(&a.predictor).cmp(&nearness.of(&b.predictor)))
+        .then(near_a.cmp(&near_b))
         .then(support_b.successful_false.cmp(&support_a.successful_false))
         .then(a.predictor.cmp(&b.predictor))
 }

@@ -7,7 +7,7 @@
 
 use super::order::Evidence;
 use super::predictors::value::signed;
-use sketch_model::{EventKind, LocationName, ObservedValue, SketchValue};
+use sketch_model::{CallValue, EventKind, LocationName, ObservedValue, SketchValue};
 
 /// Below this nothing is an address: the first page is never mapped.
 const FIRST_PAGE: u64 = 4096;
@@ -17,6 +17,19 @@ pub fn values(evidence: &Evidence<'_>, events: &[usize]) -> Vec<SketchValue> {
     let mut values: Vec<SketchValue> = Vec::new();
     for number in events {
         let event = evidence.event(*number);
+        for passed in &event.passed {
+            let of = match passed.argument {
+                Some(number) => format!("argument {number}"),
+                None => "result".to_owned(),
+            };
+            values.retain(|v| v.of != of);
+            values.push(SketchValue {
+                of,
+                shown: shown_of_call(passed),
+                exact: true,
+                written: false,
+            });
+        }
         let (written, value) = match (event.kind, event.value) {
             (EventKind::Read, Some(value)) => (false, value),
             (EventKind::Write, Some(value)) => (true, value),
@@ -34,6 +47,19 @@ pub fn values(evidence: &Evidence<'_>, events: &[usize]) -> Vec<SketchValue> {
         });
     }
     values
+}
+
+/// A string says more than where it is.
+fn shown_of_call(passed: &CallValue) -> String {
+    let value = ObservedValue {
+        value: passed.value,
+        size: passed.size,
+        exact: true,
+    };
+    match &passed.text {
+        Some(text) => text.clone(),
+        None => shown(value, !passed.pointer),
+    }
 }
 
 fn holds_small_numbers(evidence: &Evidence<'_>, location: &LocationName) -> bool {

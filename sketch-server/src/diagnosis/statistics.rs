@@ -4,7 +4,7 @@
 //! interval behaves at 2 of 2 (where the textbook interval has width 0), and
 //! Fisher's exact test counts tables instead of approximating them.
 
-use statrs::distribution::{DiscreteCDF, Hypergeometric};
+use statrs::function::factorial::ln_binomial;
 
 /// The two-sided 95% point of the normal distribution.
 const Z_95: f64 = 1.959_963_984_540_054;
@@ -32,16 +32,81 @@ pub fn fisher(
     successful_true: u64,
     successful_false: u64,
 ) -> f64 {
-    let failing = failing_true + failing_false;
-    let runs = failing + successful_true + successful_false;
-    let holds = failing_true + successful_true;
-    let (Ok(distribution), Some(below)) = (
-        Hypergeometric::new(runs, failing, holds),
-        failing_true.checked_sub(1),
-    ) else {
-        return 1.0;
+    let table = Table {
+        failing: failing_true + failing_false,
+        successful: successful_true + successful_false,
+        holds: failing_true + successful_true,
     };
-    distribution.sf(below).clamp(0.0, 1.0)
+    // Nothing is lost by adding from the outside in: beyond its middle the
+    // distribution only falls, and before it the other side is what is small.
+    let runs = table.failing + table.successful;
+    if u128::from(failing_true) * u128::from(runs)
+        > u128::from(table.failing) * u128::from(table.holds)
+    {
+        table.at_least(failing_true).min(1.0)
+    } else {
+        match failing_true.checked_sub(1) {
+            Some(below) => (1.0 - table.at_most(below)).clamp(0.0, 1.0),
+            None => 1.0,
+        }
+    }
+}
+
+/// The margins of a table: in how many of `failing` runs something holds that
+/// holds in `holds` of all is hypergeometric.
+struct Table {
+    failing: u64,
+    successful: u64,
+    holds: u64,
+}
+
+/// A term that no longer changes a sum.
+const NEGLIGIBLE: f64 = 1e-17;
+
+impl Table {
+    fn chance(&self, held: u64) -> f64 {
+        let Some(elsewhere) = self.holds.checked_sub(held) else {
+            return 0.0;
+        };
+        if held > self.failing || elsewhere > self.successful {
+            return 0.0;
+        }
+        let all = ln_binomial(self.failing + self.successful, self.holds);
+        let these = ln_binomial(self.failing, held) + ln_binomial(self.successful, elsewhere);
+        (these - all).exp()
+    }
+
+    /// From each term the next by their ratio.
+    fn at_least(&self, held: u64) -> f64 {
+        let mut term = self.chance(held);
+        let mut sum = term;
+        for k in held..self.failing.min(self.holds) {
+            let up = (self.failing - k) as f64 * (self.holds - k) as f64;
+            let down = (k + 1) as f64 * (self.successful + k + 1 - self.holds) as f64;
+            term *= up / down;
+            sum += term;
+            if term < sum * NEGLIGIBLE {
+                break;
+            }
+        }
+        sum
+    }
+
+    fn at_most(&self, held: u64) -> f64 {
+        let mut term = self.chance(held);
+        let mut sum = term;
+        let least = self.holds.saturating_sub(self.successful);
+        for k in (least + 1..=held).rev() {
+            let down = k as f64 * (self.successful + k - self.holds) as f64;
+            let up = (self.failing - k + 1) as f64 * (self.holds - k + 1) as f64;
+            term *= down / up;
+            sum += term;
+            if term < sum * NEGLIGIBLE {
+                break;
+            }
+        }
+        sum
+    }
 }
 
 /// F with β = 0.5: the harmonic mean of precision and recall in which precision
@@ -84,6 +149,34 @@ mod tests {
         assert_eq!(fisher(0, 5, 3, 2), 1.0);
         assert_eq!(fisher(5, 0, 5, 0), 1.0);
         assert_eq!(fisher(0, 0, 0, 0), 1.0);
+    }
+
+    /// Against the sum of all terms, each from its factorials.
+    #[test]
+    fn fisher_is_the_sum_of_the_tables_that_are_as_extreme() {
+        for failing in 0..9u64 {
+            for successful in 0..9u64 {
+                for (t, s) in (0..=failing).flat_map(|t| (0..=successful).map(move |s| (t, s))) {
+                    let holds = t + s;
+                    let table = Table {
+                        failing,
+                        successful,
+                        holds,
+                    };
+                    let all: f64 = (t..=failing.min(holds)).map(|k| table.chance(k)).sum();
+                    let found = fisher(t, failing - t, s, successful - s);
+                    let what = (failing, successful, t, s);
+                    assert!(
+                        (found - all.min(1.0)).abs() < 1e-12,
+                        "{what:?}: {found} {all}"
+                    );
+                }
+            }
+        }
+        // Large tables, by the same symmetry as small ones.
+        assert!((fisher(500, 500, 50_000, 50_000) - 0.5).abs() < 0.02);
+        assert!(fisher(1_000, 0, 0, 99_000) < 1e-300);
+        assert_eq!(fisher(1, 999, 99_000, 0), 1.0);
     }
 
     #[test]

@@ -14,6 +14,7 @@
 //! Deliberately absent: order across threads. That is [`super::order`]'s.
 
 use super::attribution::{Attributor, CodeMap};
+use super::call_values;
 use super::decoded_run::{
     DecodedRun, Hole, Passed, RunThread, ThinnedAccess, WatchCoverage, weight_of,
 };
@@ -77,6 +78,7 @@ pub fn decode(record: &RunRecord, plan: &TrackingPlan, code: &dyn CodeMap) -> Op
             incomplete,
             gaps,
         },
+        agent: record.agent.clone(),
         weight: weight_of(record),
         threads,
         failing_thread,
@@ -140,15 +142,21 @@ fn probe_timeline(
     unknown: &mut u64,
 ) -> Timeline {
     let index = thread.index;
-    let mut decode = |probes: &[ProbeEvent]| -> Vec<TraceEvent> {
-        let decoded = probes.iter().map(|p| probe_event(index, p, plan));
-        let events: Vec<TraceEvent> = decoded.flatten().collect();
-        *unknown += (probes.len() - events.len()) as u64;
-        events
+    let mut events: Vec<TraceEvent> = Vec::new();
+    let mut decode = |probes: &[ProbeEvent], events: &mut Vec<TraceEvent>| {
+        for probe in probes {
+            if call_values::attach(events, probe) {
+                continue;
+            }
+            match probe_event(index, probe, plan) {
+                Some(event) => events.push(event),
+                None => *unknown += 1,
+            }
+        }
     };
-    let mut events = decode(&thread.head);
+    decode(&thread.head, &mut events);
     let hole = (thread.dropped > 0).then_some(events.len());
-    events.extend(decode(&thread.tail));
+    decode(&thread.tail, &mut events);
     let mut holes: BTreeSet<usize> = hole.into_iter().collect();
     for pause in pauses {
         // Some events may still have come just after recording was turned off.
@@ -217,6 +225,7 @@ pub fn probe_event(
             size: probe.size,
             exact: true,
         }),
+        passed: Vec::new(),
         when: interval(kind, probe),
         source: Source::Probe(probe.site),
     })

@@ -12,8 +12,8 @@
 
 use super::decoded_run::{DecodedRun, Passed, RunThread, WatchCoverage};
 use sketch_model::{
-    EventKind, ExecutedStatement, ExecutionTrace, Interval, PointKind, RunId, SiteId, Source,
-    StatementId, ThreadIndex, ThreadStatements, TraceEvent, TracedRun, TrackingPlan, Tsc,
+    AgentId, EventKind, ExecutedStatement, ExecutionTrace, Interval, PointKind, RunId, SiteId,
+    Source, StatementId, ThreadIndex, ThreadStatements, TraceEvent, TracedRun, TrackingPlan, Tsc,
     VariantRef,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,6 +21,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A run of P itself, known by its trace alone.
 pub struct TracedInput<'a> {
     pub run: &'a RunId,
+    pub agent: &'a AgentId,
     pub variant: VariantRef,
     pub failed: bool,
     pub weight: f64,
@@ -40,6 +41,7 @@ pub fn of_trace(input: &TracedInput<'_>, plan: &TrackingPlan) -> DecodedRun {
             incomplete: Vec::new(),
             gaps: Vec::new(),
         },
+        agent: input.agent.clone(),
         weight: input.weight,
         threads: Vec::new(),
         failing_thread: None,
@@ -164,6 +166,7 @@ fn event_of(thread: ThreadIndex, executed: &ExecutedStatement) -> TraceEvent {
         address: None,
         location: None,
         value: None,
+        passed: Vec::new(),
         when: Interval {
             earliest,
             latest: executed.until.unwrap_or(Tsc(u64::MAX)).max(earliest),

@@ -25,6 +25,7 @@ pub fn forget(timelines: &mut [Timeline], privacy: Privacy) {
             event.address = None;
             event.location = None;
             event.value = None;
+            event.passed.clear();
         }),
     }
 }

@@ -34,24 +34,37 @@ pub struct Assigner {
 impl Assigner {
     /// Answers a request about a build with these campaigns, oldest first.
     pub fn assign(&self, request: &AssignmentRequest, campaigns: &[Campaign]) -> Assignment {
-        // `max_by_key` keeps the last of equals: newest first makes that the oldest.
-        let first = campaigns
-            .iter()
-            .rev()
-            .filter(|c| !c.is_over())
-            .max_by_key(|c| (has_prospects(c), c.untracked_failures));
+        let first = most_wanted(campaigns);
         let tracked = first.filter(|c| c.state == CampaignState::Tracking);
         let variant = tracked.filter(|_| !self.stays_with_p(&request.build));
         let given = variant.map(|campaign| (campaign, self.give(campaign, request)));
         Assignment {
             schema: Schema::default(),
             variant: given.map(|(_, variant)| variant),
-            watches_nothing: given.is_some_and(|(campaign, variant)| {
-                let mut plans = campaign.plans.iter();
-                plans.any(|p| p.plan == variant.plan && p.tier == Tier::Inline)
-            }),
+            watches_nothing: given.is_some_and(watches_nothing),
             finished: first.is_none() && !campaigns.is_empty(),
             expected: variant
+                .and_then(|campaign| campaign.failure.as_ref())
+                .map(|failure| failure.kind.clone()),
+        }
+    }
+
+    /// As [`Assigner::assign`], for an agent that keeps the answer for many runs:
+    /// which of them stay with P is then the agent's to decide, and the runs that
+    /// were reported say which plan has had the fewest.
+    pub fn standing(&self, request: &AssignmentRequest, campaigns: &[Campaign]) -> Assignment {
+        let first = most_wanted(campaigns);
+        let tracked = first.filter(|c| c.state == CampaignState::Tracking);
+        let given = tracked.map(|campaign| {
+            let plan = plans::next_for(&request.agent, request.tier, &campaign.plans, &|_| 0);
+            (campaign, campaign.variant(plan.unwrap_or(0)))
+        });
+        Assignment {
+            schema: Schema::default(),
+            variant: given.map(|(_, variant)| variant),
+            watches_nothing: given.is_some_and(watches_nothing),
+            finished: first.is_none() && !campaigns.is_empty(),
+            expected: tracked
                 .and_then(|campaign| campaign.failure.as_ref())
                 .map(|failure| failure.kind.clone()),
         }
@@ -73,6 +86,18 @@ impl Assigner {
         *count += 1;
         count.is_multiple_of(UNTRACKED_SHARE)
     }
+}
+
+fn watches_nothing((campaign, variant): (&Campaign, VariantRef)) -> bool {
+    let mut plans = campaign.plans.iter();
+    plans.any(|p| p.plan == variant.plan && p.tier == Tier::Inline)
+}
+
+/// The campaign that agents work for first, of those that are not over.
+fn most_wanted(campaigns: &[Campaign]) -> Option<&Campaign> {
+    // `max_by_key` keeps the last of equals: newest first makes that the oldest.
+    let open = campaigns.iter().rev().filter(|c| !c.is_over());
+    open.max_by_key(|c| (has_prospects(c), c.untracked_failures))
 }
 
 fn has_prospects(campaign: &Campaign) -> bool {

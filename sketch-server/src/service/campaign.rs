@@ -99,6 +99,9 @@ pub struct Campaign {
     /// A developer said that the last sketch is the answer.
     #[serde(default)]
     pub declared: bool,
+    /// A developer wants σ to stay as it is.
+    #[serde(default)]
+    pub pinned: bool,
     /// When the failure was seen; `None` if that was before it was noted.
     #[serde(default)]
     pub seen: Option<Seen>,
@@ -209,6 +212,7 @@ impl Campaign {
             best: None,
             history: Vec::new(),
             declared: false,
+            pinned: false,
             seen: None,
             traced: TracedRuns::default(),
         }
@@ -340,6 +344,10 @@ impl Campaign {
             self.state = CampaignState::Settled;
             return Step::Settle;
         }
+        if self.pinned {
+            self.history = vec![verdict.result];
+            return Step::Keep;
+        }
         match self.wider() {
             Some(sigma) => self.sigma = sigma,
             None if (self.discovered.len() > known || cheaper)
@@ -443,6 +451,7 @@ impl Campaign {
             sketch_version: (self.sketch_version > 0).then_some(self.sketch_version),
             best: self.best.clone(),
             declared: self.declared,
+            pinned: self.pinned,
             seen: self.seen.clone(),
         }
     }

@@ -1,33 +1,34 @@
-//! What follows from one event: a run that arrived, a job that reported, a stop.
+//! What follows from runs that arrived. What follows from jobs and from developers'
+//! words stands in `orders`.
 //!
-//! Each event becomes one [`Changes`] value, committed at once; only then does
-//! the memory of this process follow. Should the commit fail, the event is
-//! still pending in the storage and nothing here has moved on.
+//! A batch of runs becomes one [`Changes`] value, committed at once. What this
+//! process keeps in memory is a copy: should the commit fail, because the storage
+//! does not answer or because another server was first, what the batch touched is
+//! forgotten and read again, and the runs are still pending.
 //!
 //! The population of a campaign's current iteration is kept in memory only. It
-//! is a pure function of the runs that were filed for it, so after a restart it
-//! is made again by reading them.
+//! is a pure function of the runs that were filed for it, so after a restart, or
+//! on another server, it is made again by reading them.
 
+mod orders;
 mod traces;
 
 use super::campaign::Campaign;
-use super::diagnose::{self, Tracking};
-use super::engine::Steered;
-use super::plans::PlanRuns;
-use super::steering::Steering;
+use super::diagnose::Tracking;
 use super::storage::{
-    Arrival, BuildCounts, Changes, Filing, RunRole, Storage, StorageError, StoredRun,
+    Arrival, BuildCounts, Changes, Filing, Revised, RunRole, Storage, StorageError, StoredRun,
 };
 use super::symbolize::LocatedFailure;
 use super::trace_map::TraceMap;
 use super::traced_runs::KeptTrace;
-use super::worker::{Job, JobReport, Tools};
+use super::worker::Tools;
 use super::workshop::{BuildCode, WorkshopError};
+use crate::diagnosis::same_picture;
 use sketch_model::{
-    BuildId, CampaignId, CampaignState, FailureReport, FailureSignature, Outcome, RunRecord,
-    VariantRef,
+    BuildId, CampaignId, CampaignState, FailureReport, FailureSignature, FailureSketch, Outcome,
+    RunRecord, VariantRef,
 };
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -36,16 +37,29 @@ use tokio::runtime::Handle;
 /// Binaries whose debug info is kept parsed.
 const CODES_KEPT: usize = 8;
 
+/// Runs that are read back at once.
+const READ_BACK: usize = 256;
+
 pub struct Desk {
     runtime: Handle,
     storage: Arc<dyn Storage>,
     tools: Tools,
-    campaigns: BTreeMap<CampaignId, Campaign>,
+    campaigns: BTreeMap<CampaignId, Revised>,
     tracking: HashMap<CampaignId, Tracking>,
+    /// The last sketch of campaigns that are being tracked.
+    published: HashMap<CampaignId, FailureSketch>,
     codes: HashMap<(BuildId, Option<VariantRef>), Arc<dyn BuildCode>>,
     trace_maps: HashMap<(BuildId, Option<VariantRef>), Arc<TraceMap>>,
     /// Traced successes of builds that have no campaign yet.
     waiting_traces: HashMap<BuildId, Vec<KeptTrace>>,
+    /// What this batch has read of the builds' counters, and added to it.
+    counts: HashMap<BuildId, BuildCounts>,
+    /// Campaigns that have moved on in memory and not yet in the storage.
+    ahead: HashSet<CampaignId>,
+    /// Other servers may have changed campaigns.
+    shared: bool,
+    /// So may have this one, without knowing whether it was written.
+    stale: bool,
 }
 
 /// A failure as far as it could be made out.
@@ -62,159 +76,131 @@ impl Desk {
         storage: Arc<dyn Storage>,
         tools: Tools,
     ) -> Result<Desk, StorageError> {
-        let campaigns = runtime.block_on(storage.campaigns())?;
-        Ok(Desk {
+        let mut desk = Desk {
             runtime,
+            shared: storage.heartbeat().is_some(),
             storage,
             tools,
-            campaigns: campaigns.into_iter().map(|c| (c.id, c)).collect(),
+            campaigns: BTreeMap::new(),
             tracking: HashMap::new(),
+            published: HashMap::new(),
             codes: HashMap::new(),
             trace_maps: HashMap::new(),
             waiting_traces: HashMap::new(),
-        })
+            counts: HashMap::new(),
+            ahead: HashSet::new(),
+            stale: true,
+        };
+        desk.refresh()?;
+        Ok(desk)
     }
 
-    pub fn next_pending(&self) -> Result<Option<StoredRun>, StorageError> {
-        self.wait(self.storage.next_pending())
+    pub fn pending(&self, most: usize) -> Result<Vec<StoredRun>, StorageError> {
+        self.wait(self.storage.pending(most))
     }
 
-    /// Files a run with all that follows from it.
-    pub fn take(&mut self, run: &StoredRun) -> Result<(), StorageError> {
+    /// Files runs with all that follows from them.
+    pub fn take(&mut self, runs: &[StoredRun]) -> Result<(), StorageError> {
+        self.counts.clear();
+        self.refresh()?;
+        let mut batch = Changes::default();
+        for run in runs {
+            let changes = match self.considered(run) {
+                Ok(changes) => changes,
+                Err(error) => {
+                    self.forget(run.record.variant);
+                    self.fall_back();
+                    return Err(error);
+                }
+            };
+            for revised in &changes.campaigns {
+                self.ahead.insert(revised.campaign.id);
+                self.follow(revised.clone());
+            }
+            absorb(&mut batch, changes);
+        }
+        self.commit(batch)
+    }
+
+    fn considered(&mut self, run: &StoredRun) -> Result<Changes, StorageError> {
         let considered = catch_unwind(AssertUnwindSafe(|| self.consider(run)));
-        let changes = considered.unwrap_or_else(|_| {
+        considered.unwrap_or_else(|_| {
             tracing::error!(run = %run.record.id, "a run came upon a defect of this server and counts for nothing");
             self.forget(run.record.variant);
             Ok(Changes {
-                filing: Some(filing(run, RunRole::Refused)),
+                filings: vec![filing(run, RunRole::Refused)],
                 ..Changes::default()
             })
-        })?;
-        self.commit(changes).inspect_err(|_| {
-            // Its population holds a run that is still pending.
-            self.forget(run.record.variant);
         })
     }
 
-    /// The oldest campaign that waits for a tracked build, as a job.
-    pub fn next_job(&self) -> Result<Option<Job>, StorageError> {
-        let waiting = self
-            .campaigns
-            .values()
-            .find(|c| c.state == CampaignState::Preparing);
-        let Some(campaign) = waiting else {
-            return Ok(None);
-        };
-        Ok(Some(Job {
-            campaign: campaign.clone(),
-            slice: self.wait(self.storage.slice(campaign.id))?,
-            patch_version: self.wait(self.storage.next_patch_version())?,
-        }))
-    }
-
-    /// Takes note of what a job reports. A campaign that ended meanwhile ignores it.
-    pub fn job_reported(&mut self, report: JobReport) -> Result<(), StorageError> {
-        let id = match &report {
-            JobReport::Sliced(id, _) | JobReport::Built(id, ..) | JobReport::Failed(id, _) => *id,
-        };
-        let Some(mut campaign) = self.campaigns.get(&id).cloned() else {
-            return Ok(());
-        };
-        if campaign.state != CampaignState::Preparing {
+    /// Reads what other servers have changed, or what may not be as it is here.
+    fn refresh(&mut self) -> Result<(), StorageError> {
+        if !self.shared && !self.stale {
             return Ok(());
         }
-        // Steered on while its job was going: this is not the build it waits for.
-        if let JobReport::Built(_, builds, _) = &report
-            && builds
-                .iter()
-                .any(|built| built.variant.iteration != campaign.iteration)
-        {
-            return Ok(());
-        }
-        let mut changes = Changes::default();
-        match report {
-            JobReport::Sliced(_, slice) => {
-                campaign.sliced(slice.entries.len() as u32);
-                if let Some(failure) = campaign.failure.clone() {
-                    let version = campaign.next_sketch();
-                    let counts = self.wait(self.storage.build_counts(&campaign.build))?;
-                    let mut tracking = Tracking::new(slice.clone());
-                    self.add_traced_runs(&mut tracking, &campaign, &slice)?;
-                    // Before any tracked run a traced one may have failed already.
-                    let sketch = match campaign.traced.is_empty() {
-                        true => {
-                            diagnose::first_sketch(&campaign, &failure, &slice, version, counts)
-                        }
-                        false => tracking.look(&campaign, &failure, version, counts).sketch,
-                    };
-                    changes.sketches.push(sketch);
-                }
-                changes.slices.push((id, slice));
+        for (id, revision) in self.wait(self.storage.revisions())? {
+            let known = self.campaigns.get(&id).map(|known| known.revision);
+            if known == Some(revision) {
+                continue;
             }
-            JobReport::Built(_, iterations, sigma) => {
-                let plans = iterations.iter().map(|i| PlanRuns::of(&i.plan));
-                campaign.built_for(sigma, plans.collect());
-                changes.iterations = iterations;
-            }
-            JobReport::Failed(_, problem) => {
-                tracing::warn!(campaign = %id, problem, "a campaign cannot go on");
-                campaign.fail(problem);
+            self.forget_campaign(id);
+            if let Some(revised) = self.wait(self.storage.revised(id))? {
+                self.campaigns.insert(id, revised);
             }
         }
-        changes.campaigns.push(campaign);
-        self.commit(changes)
+        self.stale = false;
+        Ok(())
     }
 
-    /// Stops a campaign; `None` if there is none of that number.
-    pub fn stop(&mut self, id: CampaignId) -> Result<Option<Campaign>, StorageError> {
-        let Some(mut campaign) = self.campaigns.get(&id).cloned() else {
-            return Ok(None);
-        };
-        campaign.stop();
-        self.commit(Changes {
-            campaigns: vec![campaign.clone()],
-            ..Changes::default()
-        })?;
-        Ok(Some(campaign))
+    /// Forgets what was not written.
+    fn fall_back(&mut self) {
+        for id in std::mem::take(&mut self.ahead) {
+            self.forget_campaign(id);
+        }
+        self.stale = true;
     }
 
-    /// Does with a campaign what a developer asks, or says why it cannot be done.
-    pub fn steer(&mut self, id: CampaignId, steering: Steering) -> Steered {
-        let Some(mut campaign) = self.campaigns.get(&id).cloned() else {
-            return Ok(None);
-        };
-        let plan = campaign.plan_numbers().first().copied().unwrap_or(0);
-        let built = self.wait(self.storage.iteration(campaign.variant(plan)))?;
-        if let Err(why) = campaign.steer(steering, built.is_some()) {
-            return Ok(Some(Err(why.to_owned())));
-        }
-        self.commit(Changes {
-            campaigns: vec![campaign.clone()],
-            ..Changes::default()
-        })?;
-        Ok(Some(Ok(campaign)))
+    fn forget_campaign(&mut self, id: CampaignId) {
+        self.campaigns.remove(&id);
+        self.tracking.remove(&id);
+        self.published.remove(&id);
     }
 
     /// Notes when a failure was seen, whatever the run counted as.
     fn note_seen(&self, signature: &FailureSignature, changes: &mut Changes) {
         let changing = changes.campaigns.iter_mut().rev();
-        let mut changing = changing.filter(|c| c.signature == *signature);
+        let mut changing = changing.filter(|c| c.campaign.signature == *signature);
         let now = super::fleet::now();
-        if let Some(campaign) = changing.next() {
-            campaign.seen.get_or_insert_default().note(now);
+        if let Some(changing) = changing.next() {
+            changing.campaign.seen.get_or_insert_default().note(now);
             return;
         }
-        let mut known = self.campaigns.values();
-        if let Some(known) = known.find(|c| c.signature == *signature) {
-            let mut campaign = known.clone();
-            campaign.seen.get_or_insert_default().note(now);
-            changes.campaigns.push(campaign);
+        if let Some(known) = self.known(signature) {
+            let mut known = known.clone();
+            known.campaign.seen.get_or_insert_default().note(now);
+            changes.campaigns.push(known);
         }
+    }
+
+    fn known(&self, signature: &FailureSignature) -> Option<&Revised> {
+        let mut known = self.campaigns.values();
+        known.find(|known| known.campaign.signature == *signature)
+    }
+
+    /// The counters of a build before a run, which they count from now on.
+    fn counts_before(&mut self, record: &RunRecord) -> Result<BuildCounts, StorageError> {
+        let before = match self.counts.get(&record.build) {
+            Some(counts) => *counts,
+            None => self.wait(self.storage.build_counts(&record.build))?,
+        };
+        self.counts.insert(record.build.clone(), before.and(record));
+        Ok(before)
     }
 
     fn consider(&mut self, run: &StoredRun) -> Result<Changes, StorageError> {
         let record = &run.record;
-        let before = self.wait(self.storage.build_counts(&record.build))?;
+        let before = self.counts_before(record)?;
         let after = before.and(record);
         let failure = match &record.outcome {
             Outcome::Success => None,
@@ -225,7 +211,7 @@ impl Desk {
             None => RunRole::Untracked,
             Some(variant) => self.tracked_role(record, variant, failure.as_ref()),
         };
-        changes.filing = Some(filing(run, role));
+        changes.filings.push(filing(run, role));
         let signature = failure.as_ref().map(|f| f.signature.clone());
         if let Some(failure) = failure {
             self.note_failure(record, failure, role, before, &mut changes);
@@ -253,7 +239,7 @@ impl Desk {
         failure: Option<&Failure>,
     ) -> RunRole {
         match self.campaigns.get(&variant.campaign) {
-            Some(campaign) if campaign.build == record.build => {
+            Some(Revised { campaign, .. }) if campaign.build == record.build => {
                 campaign.role_of(variant.iteration, failure.map(|f| &f.signature))
             }
             _ => RunRole::Refused,
@@ -269,24 +255,21 @@ impl Desk {
         before: BuildCounts,
         changes: &mut Changes,
     ) {
-        let known = self
-            .campaigns
-            .values()
-            .find(|c| c.signature == failure.signature);
+        let known = self.known(&failure.signature);
         if known.is_some() && role != RunRole::Untracked {
             return;
         }
-        let mut campaign = known
+        let mut revised = known
             .cloned()
-            .unwrap_or_else(|| self.new_campaign(&record.build, failure, before));
+            .unwrap_or_else(|| Revised::new(self.new_campaign(&record.build, failure, before)));
         // What somebody decoded before sending comes from no agent of the fleet.
         if record.pt.as_ref().is_none_or(|pt| pt.decoded.is_none()) {
-            campaign.fleet.insert(record.tier);
+            revised.campaign.fleet.insert(record.tier);
         }
         if role == RunRole::Untracked {
-            campaign.untracked_failures += 1;
+            revised.campaign.untracked_failures += 1;
         }
-        changes.campaigns.push(campaign);
+        changes.campaigns.push(revised);
     }
 
     fn new_campaign(&self, build: &BuildId, failure: Failure, before: BuildCounts) -> Campaign {
@@ -318,9 +301,13 @@ impl Desk {
         counts: BuildCounts,
         changes: &mut Changes,
     ) -> Result<(), StorageError> {
-        let Some(mut campaign) = self.campaigns.get(&variant.campaign).cloned() else {
+        let Some(known) = self.campaigns.get(&variant.campaign).cloned() else {
             return Ok(());
         };
+        let Revised {
+            mut campaign,
+            revision,
+        } = known;
         self.ensure_tracking(&campaign)?;
         let traced = self.traced(record);
         let Some(tracking) = self.tracking.get_mut(&campaign.id) else {
@@ -329,7 +316,7 @@ impl Desk {
                  cannot be read"
                     .into(),
             );
-            changes.campaigns.push(campaign);
+            changes.campaigns.push(Revised { campaign, revision });
             return Ok(());
         };
         campaign.count_for(variant.plan, role);
@@ -340,14 +327,34 @@ impl Desk {
         let worth_a_look = role == RunRole::Failing || tracking.can_say_more(&campaign);
         let failure = campaign.failure.clone();
         if let Some(failure) = failure.filter(|_| worth_a_look && campaign.look_is_due()) {
-            let version = campaign.next_sketch();
+            let version = campaign.sketch_version + 1;
             let look = tracking.look(&campaign, &failure, version, counts);
+            let sketch = self.numbered(look.sketch, &mut campaign)?;
             let step = campaign.judge(look.verdict);
-            tracing::info!(campaign = %campaign.id, version, ?step, "a new sketch");
-            changes.sketches.push(look.sketch);
+            tracing::info!(campaign = %campaign.id, version = sketch.version, ?step, "a look");
+            changes.sketches.push(sketch);
         }
-        changes.campaigns.push(campaign);
+        changes.campaigns.push(Revised { campaign, revision });
         Ok(())
+    }
+
+    /// The sketch under the next number, or under that of the last one if it shows
+    /// the same with newer figures.
+    fn numbered(
+        &mut self,
+        mut sketch: FailureSketch,
+        campaign: &mut Campaign,
+    ) -> Result<FailureSketch, StorageError> {
+        let last = match self.published.remove(&campaign.id) {
+            Some(last) => Some(last),
+            None => self.wait(self.storage.sketch(campaign.id, None))?,
+        };
+        sketch.version = match last {
+            Some(last) if same_picture(&last, &sketch) => last.version,
+            _ => campaign.next_sketch(),
+        };
+        self.published.insert(campaign.id, sketch.clone());
+        Ok(sketch)
     }
 
     /// Makes sure that the population of the current iteration is in memory.
@@ -379,10 +386,14 @@ impl Desk {
             };
             tracking.add_plan(iteration, code);
             let mut after = Arrival(0);
-            while let Some(run) = self.wait(self.storage.next_counted(variant, after))? {
-                let traced = self.traced(&run.record);
-                tracking.add(&run.record, traced.as_ref());
-                after = run.arrival;
+            loop {
+                let runs = self.wait(self.storage.counted(variant, after, READ_BACK))?;
+                let Some(last) = runs.last() else { break };
+                after = last.arrival;
+                for run in &runs {
+                    let traced = self.traced(&run.record);
+                    tracking.add(&run.record, traced.as_ref());
+                }
             }
         }
         self.tracking.insert(campaign.id, tracking);
@@ -426,7 +437,8 @@ impl Desk {
 
     /// The known failure that this one is a part of, as far as its stack goes.
     fn known_as(&self, build: &BuildId, located: &LocatedFailure) -> Option<FailureSignature> {
-        let mut known = self.campaigns.values().filter(|c| c.build == *build);
+        let known = self.campaigns.values().map(|revised| &revised.campaign);
+        let mut known = known.filter(|c| c.build == *build);
         let same = known.find(|campaign| {
             let whole = campaign.failure.as_ref();
             whole.is_some_and(|whole| located.is_cut_from(whole))
@@ -451,7 +463,10 @@ impl Desk {
                 // runs behind this one must not wait for it.
                 Some(iteration) => match self.tools.blobs.get(&iteration.full) {
                     Ok(bytes) => Some(bytes),
-                    Err(error) => return Ok(Err(WorkshopError::Tracking(error.to_string()))),
+                    Err(error) if error.is_lost_blob() => {
+                        return Ok(Err(WorkshopError::Tracking(error.to_string())));
+                    }
+                    Err(error) => return Err(error),
                 },
                 None => {
                     return Ok(Err(WorkshopError::Tracking(format!(
@@ -473,18 +488,33 @@ impl Desk {
 
     fn commit(&mut self, changes: Changes) -> Result<(), StorageError> {
         let campaigns = changes.campaigns.clone();
-        self.wait(self.storage.commit(changes))?;
-        for campaign in campaigns {
-            let same_iteration = self
-                .campaigns
-                .get(&campaign.id)
-                .is_some_and(|old| old.iteration == campaign.iteration);
-            if campaign.state != CampaignState::Tracking || !same_iteration {
-                self.tracking.remove(&campaign.id);
-            }
-            self.campaigns.insert(campaign.id, campaign);
+        if let Err(error) = self.wait(self.storage.commit(changes)) {
+            self.ahead.extend(campaigns.iter().map(|c| c.campaign.id));
+            self.fall_back();
+            return Err(error);
+        }
+        self.ahead.clear();
+        for mut revised in campaigns {
+            revised.revision += 1;
+            self.follow(revised);
         }
         Ok(())
+    }
+
+    /// Lets the memory of this process follow a change of a campaign.
+    fn follow(&mut self, revised: Revised) {
+        let campaign = &revised.campaign;
+        let same_iteration = self
+            .campaigns
+            .get(&campaign.id)
+            .is_some_and(|old| old.campaign.iteration == campaign.iteration);
+        if campaign.state != CampaignState::Tracking || !same_iteration {
+            self.tracking.remove(&campaign.id);
+        }
+        if campaign.is_over() {
+            self.published.remove(&campaign.id);
+        }
+        self.campaigns.insert(campaign.id, revised);
     }
 
     fn forget(&mut self, variant: Option<VariantRef>) {
@@ -496,6 +526,21 @@ impl Desk {
     fn wait<T>(&self, answer: impl Future<Output = T>) -> T {
         self.runtime.block_on(answer)
     }
+}
+
+/// Adds the changes of one run to those of its batch.
+fn absorb(batch: &mut Changes, changes: Changes) {
+    batch.filings.extend(changes.filings);
+    for revised in changes.campaigns {
+        let mut known = batch.campaigns.iter_mut();
+        match known.find(|known| known.campaign.id == revised.campaign.id) {
+            Some(known) => *known = revised,
+            None => batch.campaigns.push(revised),
+        }
+    }
+    batch.slices.extend(changes.slices);
+    batch.iterations.extend(changes.iterations);
+    batch.sketches.extend(changes.sketches);
 }
 
 fn filing(run: &StoredRun, role: RunRole) -> Filing {

@@ -13,12 +13,12 @@ use super::traced_runs::StoredTrace;
 use super::workshop::BuildCode;
 use crate::diagnosis::stop_rule::{FAR_ENOUGH, best_overall};
 use crate::diagnosis::{
-    self, Answer, DecodedRun, FailureWords, IterationResult, Nearness, Observations, Population,
-    Power, SketchInputs, TracedInput,
+    self, Answer, DecodedRun, FailureWords, Hooks, IterationResult, Nearness, Observations,
+    Population, Power, SketchInputs, TracedInput,
 };
 use sketch_model::{
-    BestPredictor, FailureSketch, LocationName, Predictor, PredictorClass, Privacy, Provenance,
-    Ranking, RunRecord, Slice, Statement, StatementId, Tier, TracedRun, TrackingPlan,
+    BestPredictor, FailureSketch, LocationName, PredictorClass, Privacy, Provenance, Ranking,
+    RunRecord, Slice, Statement, StatementId, Tier, TracedRun, TrackingPlan,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -57,8 +57,7 @@ struct Stratum {
     population: Population,
     failing: u64,
     successful: u64,
-    /// All predictors met so far: how many are tested.
-    predictors: BTreeSet<Predictor>,
+    hooks: Hooks,
     /// Tracked statements that are known to have run in some run.
     ran: BTreeSet<StatementId>,
 }
@@ -91,13 +90,14 @@ impl Tracking {
 
     /// Adds a tracked build of this iteration; its runs may follow.
     pub fn add_plan(&mut self, iteration: IterationRecord, code: Arc<dyn BuildCode>) {
+        let hooks = diagnosis::predictors::hooks(&iteration.plan, &iteration.placement);
         let stratum = Stratum {
+            hooks,
             iteration,
             code,
             population: Population::default(),
             failing: 0,
             successful: 0,
-            predictors: BTreeSet::new(),
             ran: BTreeSet::new(),
         };
         let plan = stratum.iteration.variant.plan;
@@ -137,6 +137,7 @@ impl Tracking {
         };
         let input = TracedInput {
             run: &stored.run,
+            agent: &stored.agent,
             variant: stratum.iteration.variant,
             failed: stored.failed,
             weight: stored.weight,
@@ -159,10 +160,8 @@ impl Tracking {
             false => stratum.successful += 1,
         }
         let plan = &stratum.iteration.plan;
-        let observations = diagnosis::observe(&run, plan, &stratum.iteration.placement);
+        let observations = diagnosis::observe_hooked(&run, plan, &stratum.hooks);
         stratum.population.add(&observations);
-        let held = observations.held.iter().cloned();
-        stratum.predictors.extend(held);
         stratum
             .ran
             .extend(diagnosis::executed(&run, plan).into_keys());
@@ -182,7 +181,7 @@ impl Tracking {
 
     /// How much the plan with the most telling runs can say.
     fn power(&self, campaign: &Campaign) -> Power {
-        let tested = self.strata.values().map(|s| s.predictors.len() as u64);
+        let tested = self.strata.values().map(|s| s.population.tested());
         let tested = tested.sum();
         let of =
             |s: &Stratum| diagnosis::power(s.failing, s.successful, tested, campaign.looks + 1);

@@ -1,9 +1,12 @@
 //! The one thread that moves campaigns, and how others talk to it.
 //!
 //! A single owner of all campaigns needs no locks and sees runs in the order in
-//! which they arrived. It works through the pending runs, keeps at most one
-//! preparing job going beside it (LLVM takes a core), and sleeps otherwise.
-//! Requests never wait for it except `stop`, which it answers between two runs.
+//! which they arrived. It works through the pending runs in batches, keeps at most
+//! one preparing job going beside it (LLVM takes a core), and sleeps otherwise.
+//! Requests never wait for it except `stop`, which it answers between two batches.
+//!
+//! Where other servers share the storage it also looks there now and then: runs
+//! that they accepted for builds that are this one's, and work that a dead one left.
 
 use super::campaign::Campaign;
 use super::desk::Desk;
@@ -13,13 +16,22 @@ use super::worker::{self, JobReport, Tools};
 use sketch_model::CampaignId;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 
 /// How long the engine leaves a storage alone that has just failed it.
 const STORAGE_PAUSE: Duration = Duration::from_secs(1);
+
+/// How often a storage that others use too is looked at.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(200);
+
+/// How long it waits after another server was first.
+const AFTER_CONFLICT: Duration = Duration::from_millis(20);
+
+/// Runs that are filed together.
+const BATCH: usize = 128;
 
 enum Message {
     RunsArrived,
@@ -97,6 +109,10 @@ struct Engine {
     inbox: mpsc::UnboundedReceiver<Message>,
     handle: EngineHandle,
     job: Option<JoinHandle<()>>,
+    /// When a job that the storage interrupted may be run again.
+    job_again: Option<Instant>,
+    /// Whether other servers use the storage too.
+    shared: bool,
     waiting: Vec<oneshot::Sender<()>>,
     ending: bool,
 }
@@ -116,6 +132,7 @@ pub async fn start(
     let (opened, opening) = oneshot::channel();
     let theirs = handle.clone();
     let thread = tokio::task::spawn_blocking(move || {
+        let shared = storage.heartbeat().is_some();
         let desk = match Desk::open(runtime.clone(), storage, tools.clone()) {
             Ok(desk) => desk,
             Err(error) => {
@@ -131,6 +148,8 @@ pub async fn start(
             inbox,
             handle: theirs,
             job: None,
+            job_again: None,
+            shared,
             waiting: Vec::new(),
             ending: false,
         };
@@ -158,15 +177,17 @@ impl Engine {
             if self.ending {
                 break;
             }
-            if self.job.is_none() {
+            if self.job.is_none() && self.job_again.is_none() {
                 for waiting in self.waiting.drain(..) {
                     // Whoever asked may have left.
                     let _ = waiting.send(());
                 }
             }
-            match self.inbox.blocking_recv() {
-                Some(message) => self.hear(message),
-                None => break,
+            match self.next_message() {
+                Some(Some(message)) => self.hear(message),
+                Some(None) => break,
+                // Time to look at the storage again.
+                None => {}
             }
         }
         if let Some(job) = self.job.take() {
@@ -175,10 +196,35 @@ impl Engine {
         }
     }
 
+    /// The next message, `Some(None)` if there will be none; `None` if the engine
+    /// should look at the storage before one comes.
+    fn next_message(&mut self) -> Option<Option<Message>> {
+        let again = self.job_again;
+        let again = again.map(|at| at.saturating_duration_since(Instant::now()));
+        let look = self.shared.then_some(BETWEEN_LOOKS);
+        let Some(most) = again.into_iter().chain(look).min() else {
+            return Some(self.inbox.blocking_recv());
+        };
+        let inbox = &mut self.inbox;
+        let message = async { tokio::time::timeout(most, inbox.recv()).await };
+        self.runtime.block_on(message).ok()
+    }
+
     /// Files what is pending and starts a job if one is due.
     fn turn(&mut self) -> Result<(), StorageError> {
-        while let Some(run) = self.desk.next_pending()? {
-            self.desk.take(&run)?;
+        loop {
+            let runs = self.desk.pending(BATCH)?;
+            if runs.is_empty() {
+                break;
+            }
+            match self.desk.take(&runs) {
+                Err(error) if error.is_conflict() => {
+                    tracing::info!(%error, "runs are looked at again");
+                    self.runtime
+                        .block_on(async { tokio::time::sleep(AFTER_CONFLICT).await });
+                }
+                taken => taken?,
+            }
             while let Ok(message) = self.inbox.try_recv() {
                 self.hear(message);
             }
@@ -186,9 +232,12 @@ impl Engine {
                 return Ok(());
             }
         }
+        let due = self.job_again.is_none_or(|at| at <= Instant::now());
         if self.job.is_none()
+            && due
             && let Some(job) = self.desk.next_job()?
         {
+            self.job_again = None;
             let tools = self.tools.clone();
             let outbox = self.handle.outbox.clone();
             self.job = Some(self.runtime.spawn_blocking(move || {
@@ -212,6 +261,10 @@ impl Engine {
             }
             Message::Steer(id, steering, answer) => {
                 let _ = answer.send(self.desk.steer(id, steering));
+            }
+            Message::Job(JobReport::Interrupted(id, error)) => {
+                tracing::error!(campaign = %id, %error, "a tracked build could not be stored; trying again shortly");
+                self.job_again = Some(Instant::now() + STORAGE_PAUSE);
             }
             Message::Job(report) => {
                 if let Err(error) = self.desk.job_reported(report) {

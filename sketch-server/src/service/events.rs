@@ -32,7 +32,9 @@ struct Following {
     _slot: OwnedSemaphorePermit,
 }
 
-/// `GET /api/v1/campaigns/{id}/events`
+/// A diagnosis at a glance, sent again whenever it has changed, until it is over.
+#[utoipa::path(get, path = "/api/v1/campaigns/{id}/events", tag = "failures", params(("id" = u64, Path, description = "The campaign's number")),
+    responses((status = 200, description = "Server-sent events; each one's data is a campaign's summary", body = sketch_model::CampaignSummary, content_type = "text/event-stream")))]
 pub async fn events(
     State(service): Shared,
     path: Result<Path<u64>, PathRejection>,

@@ -14,6 +14,10 @@ use sketch_model::{CampaignId, FailureSketch};
 /// Columns of a text export.
 const TEXT_WIDTH: usize = 120;
 
+/// A sketch as a file: html, svg, text, ansi, markdown, json or callgrind.
+#[utoipa::path(get, path = "/campaigns/{id}/export/{format}", tag = "failures",
+    params(("id" = u64, Path, description = "The campaign's number"), ("format" = String, Path, description = "html, svg, text, ansi, markdown, json or callgrind"), Version),
+    responses((status = 200, description = "The sketch, as a download")))]
 pub async fn export(
     State(service): Shared,
     path: Result<Path<(u64, String)>, PathRejection>,

@@ -4,7 +4,7 @@
 //! that is alive asks again within seconds. Bounded, because names come from
 //! outside.
 
-use sketch_model::{Assignment, AssignmentRequest, RunRecord, Tier};
+use sketch_model::{Assignment, AssignmentRequest, RunRecord, Tier, VariantRef};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
@@ -26,9 +26,14 @@ struct Seen {
 
 impl Fleet {
     pub fn asked(&self, request: &AssignmentRequest, answer: &Assignment) {
+        self.told(request, answer.variant);
+    }
+
+    /// An agent was told what to run of a program.
+    pub fn told(&self, request: &AssignmentRequest, variant: Option<VariantRef>) {
         self.with(&request.agent.0, request.tier, |agent| {
             agent.build = request.build.clone();
-            agent.assigned = answer.variant;
+            agent.assigned = variant;
         });
     }
 
@@ -50,6 +55,12 @@ impl Fleet {
     pub fn listed(&self) -> (Vec<AgentSeen>, u64) {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         (seen.agents.values().cloned().collect(), seen.forgotten)
+    }
+
+    /// How many there are, and how many found no room.
+    pub fn counted(&self) -> (usize, u64) {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        (seen.agents.len(), seen.forgotten)
     }
 
     fn with(&self, name: &str, tier: Tier, change: impl FnOnce(&mut AgentSeen)) {

@@ -26,16 +26,22 @@ const VERSIONS_LISTED: u32 = 40;
 /// Runs of an iteration among which the two to compare are looked for.
 const RUNS_SEARCHED: usize = 2_000;
 
+/// All failures.
+#[utoipa::path(get, path = "/", tag = "pages", responses((status = 200, description = "A page", content_type = "text/html")))]
 pub async fn failures(State(service): Shared) -> Result<Response, Refusal> {
     Ok(page(viewer::failures_page(&summaries(&service).await?)))
 }
 
 /// How the reader wants the sketch to be shown.
-#[derive(Deserialize)]
+#[derive(Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 pub struct Shown {
+    /// Whether repeated steps are shown one by one.
     unfolded: Option<bool>,
 }
 
+/// A failure sketch.
+#[utoipa::path(get, path = "/campaigns/{id}", tag = "pages", params(("id" = u64, Path, description = "The campaign's number"), Version, Shown), responses((status = 200, description = "A page", content_type = "text/html")))]
 pub async fn sketch(
     State(service): Shared,
     path: Result<Path<u64>, PathRejection>,
@@ -55,6 +61,8 @@ pub async fn sketch(
     Ok(page(viewer::sketch_page(&sketch, view)))
 }
 
+/// How far a diagnosis is.
+#[utoipa::path(get, path = "/campaigns/{id}/progress", tag = "pages", params(("id" = u64, Path, description = "The campaign's number")), responses((status = 200, description = "A page", content_type = "text/html")))]
 pub async fn progress(
     State(service): Shared,
     path: Result<Path<u64>, PathRejection>,
@@ -69,6 +77,8 @@ pub async fn progress(
     Ok(page(viewer::progress_page(&campaign, &sketches, left_out)))
 }
 
+/// The slice of a failure.
+#[utoipa::path(get, path = "/campaigns/{id}/slice", tag = "pages", params(("id" = u64, Path, description = "The campaign's number")), responses((status = 200, description = "A page", content_type = "text/html")))]
 pub async fn slice(
     State(service): Shared,
     path: Result<Path<u64>, PathRejection>,
@@ -77,12 +87,15 @@ pub async fn slice(
     Ok(page(viewer::slice_page(&campaign, &slice, sketch.as_ref())))
 }
 
-#[derive(Deserialize)]
+#[derive(Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 pub struct File {
+    /// The file, as the slice names it.
     file: Option<String>,
 }
 
 /// A source file of the slice; without a name, that of the failing statement.
+#[utoipa::path(get, path = "/campaigns/{id}/source", tag = "pages", params(("id" = u64, Path, description = "The campaign's number"), File), responses((status = 200, description = "A page", content_type = "text/html")))]
 pub async fn source(
     State(service): Shared,
     path: Result<Path<u64>, PathRejection>,
@@ -104,6 +117,8 @@ pub async fn source(
     )))
 }
 
+/// A failing and a successful run side by side.
+#[utoipa::path(get, path = "/campaigns/{id}/runs", tag = "pages", params(("id" = u64, Path, description = "The campaign's number")), responses((status = 200, description = "A page", content_type = "text/html")))]
 pub async fn runs(
     State(service): Shared,
     path: Result<Path<u64>, PathRejection>,
@@ -117,12 +132,23 @@ pub async fn runs(
     Ok(page(viewer::runs_page(&campaign, &shown, sketch.as_ref())))
 }
 
+/// The agents.
+#[utoipa::path(get, path = "/fleet", tag = "pages", responses((status = 200, description = "A page", content_type = "text/html")))]
 pub async fn fleet(State(service): Shared) -> Response {
     let (agents, forgotten) = service.fleet.listed();
     page(viewer::fleet_page(&agents, forgotten))
 }
 
+/// The registered builds.
+#[utoipa::path(get, path = "/builds", tag = "pages", responses((status = 200, description = "A page", content_type = "text/html")))]
 pub async fn builds(State(service): Shared) -> Result<Response, Refusal> {
+    Ok(page(viewer::builds_page(
+        &builds_with_counts(&service).await?,
+    )))
+}
+
+/// The registered builds with what was seen of them.
+pub async fn builds_with_counts(service: &Service) -> Result<Vec<viewer::BuildSeen>, Refusal> {
     let workshop = Arc::clone(&service.workshop);
     let mut builds = tokio::task::spawn_blocking(move || workshop.builds()).await??;
     for build in &mut builds {
@@ -131,9 +157,11 @@ pub async fn builds(State(service): Shared) -> Result<Response, Refusal> {
         let campaigns = service.storage.campaigns_of(&build.build).await?;
         build.campaigns = campaigns.iter().map(|c| c.id.0).collect();
     }
-    Ok(page(viewer::builds_page(&builds)))
+    Ok(builds)
 }
 
+/// The script of the pages.
+#[utoipa::path(get, path = "/assets/page.js", tag = "pages", responses((status = 200, description = "A script", content_type = "text/javascript")))]
 pub async fn script() -> Response {
     let headers = [
         (header::CONTENT_TYPE, "text/javascript; charset=utf-8"),
@@ -216,7 +244,8 @@ async fn compared(
     shown.await?
 }
 
-fn page(html: String) -> Response {
+/// A page with the headers that every page has.
+pub fn page(html: String) -> Response {
     let headers = [
         (header::CONTENT_TYPE, "text/html; charset=utf-8"),
         (

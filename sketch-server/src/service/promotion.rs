@@ -204,6 +204,7 @@ mod tests {
             address: None,
             location: Some(location()),
             value: None,
+            passed: Vec::new(),
             when: Interval {
                 earliest: Tsc(1),
                 latest: Tsc(2),
@@ -254,6 +255,7 @@ mod tests {
             privacy: Default::default(),
         };
         let run = DecodedRun {
+            agent: record.agent.clone(),
             by_trace: false,
             counted: Vec::new(),
             thinned: Vec::new(),

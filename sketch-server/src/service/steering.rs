@@ -6,7 +6,7 @@
 
 use super::api::{Shared, campaign_number, find_summary};
 use super::campaign::Campaign;
-use super::http_error::Refusal;
+use super::http_error::{Reason, Refusal};
 use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
@@ -24,6 +24,9 @@ pub enum Steering {
     Widen,
     /// The last sketch is the answer.
     Declare,
+    /// Stay with this σ: no wider build is made until it is unpinned or widened.
+    Pin,
+    Unpin,
 }
 
 impl Campaign {
@@ -57,7 +60,18 @@ impl Campaign {
                 self.tracked_otherwise = 0;
                 self.failing_at_last_look = 0;
                 self.declared = false;
+                self.pinned = false;
                 self.state = CampaignState::Preparing;
+                Ok(())
+            }
+            Steering::Pin if self.pinned => Err("this campaign is pinned already"),
+            Steering::Pin => {
+                self.pinned = true;
+                Ok(())
+            }
+            Steering::Unpin if !self.pinned => Err("this campaign is not pinned"),
+            Steering::Unpin => {
+                self.pinned = false;
                 Ok(())
             }
             Steering::Declare if self.sketch_version == 0 => {
@@ -85,9 +99,11 @@ async fn done(
         "resume" => Some(Steering::Resume),
         "widen" => Some(Steering::Widen),
         "declare" => Some(Steering::Declare),
+        "pin" => Some(Steering::Pin),
+        "unpin" => Some(Steering::Unpin),
         _ => {
             return Err(Refusal::not_found(
-                "a campaign can be told to stop, resume, widen or declare",
+                "a campaign can be told to stop, resume, widen, pin, unpin or declare",
             ));
         }
     };
@@ -106,7 +122,10 @@ async fn done(
     find_summary(service, id).await
 }
 
-/// `POST /api/v1/campaigns/{id}/{verb}`
+/// Steers a diagnosis: stop, resume, widen, pin, unpin or declare.
+#[utoipa::path(post, path = "/api/v1/campaigns/{id}/{verb}", tag = "failures",
+    params(("id" = u64, Path, description = "The campaign's number"), ("verb" = String, Path, description = "stop, resume, widen, pin, unpin or declare")),
+    responses((status = 200, description = "The diagnosis as it is now", body = CampaignSummary), (status = 409, description = "It cannot be done now", body = super::http_error::Problem)))]
 pub async fn by_command(
     State(service): Shared,
     path: Result<Path<(u64, String)>, PathRejection>,
@@ -115,7 +134,10 @@ pub async fn by_command(
     Ok(Json(done(&service, id, &verb).await?))
 }
 
-/// `POST /campaigns/{id}/{verb}`, from a form of our own pages.
+/// Steers a diagnosis, from a form of our own pages.
+#[utoipa::path(post, path = "/campaigns/{id}/{verb}", tag = "pages",
+    params(("id" = u64, Path, description = "The campaign's number"), ("verb" = String, Path, description = "stop, resume, widen, pin, unpin or declare")),
+    responses((status = 303, description = "Done; goes on to the campaign's progress")))]
 pub async fn by_form(
     State(service): Shared,
     path: Result<Path<(u64, String)>, PathRejection>,
@@ -141,7 +163,8 @@ pub async fn same_site(request: Request, next: Next) -> Response {
     if reads || is_same_site(request.headers()) {
         return next.run(request).await;
     }
-    Refusal::new(
+    Refusal::because(
+        Reason::CrossSite,
         StatusCode::FORBIDDEN,
         "this request was made by a page of another site; open this server's own page and use its buttons",
     )

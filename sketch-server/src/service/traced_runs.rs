@@ -10,10 +10,11 @@
 
 use super::plans::TRACED;
 use super::storage::{BlobId, IterationRecord};
+use crate::diagnosis::decoded_run::nobody;
 use crate::diagnosis::weight_of;
 use serde::{Deserialize, Serialize};
 use sketch_model::{
-    Outcome, Placement, PointKind, Privacy, RunId, RunRecord, SiteId, Tier, TracedRun,
+    AgentId, Outcome, Placement, PointKind, Privacy, RunId, RunRecord, SiteId, Tier, TracedRun,
     TrackingPlan, VariantRef,
 };
 
@@ -24,6 +25,8 @@ const MOST_SUCCESSFUL: usize = 512;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StoredTrace {
     pub run: RunId,
+    #[serde(default = "nobody")]
+    pub agent: AgentId,
     pub failed: bool,
     pub weight: f64,
     pub failing_tid: Option<i32>,
@@ -42,6 +45,7 @@ impl StoredTrace {
         };
         StoredTrace {
             run: record.id.clone(),
+            agent: record.agent.clone(),
             failed: record.failed(),
             weight: weight_of(record),
             failing_tid: failing.map(|thread| thread.tid),

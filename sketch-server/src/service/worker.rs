@@ -8,7 +8,7 @@
 use super::campaign::Campaign;
 use super::plans::worth_building;
 use super::promotion::{Promotion, met_by, placed_in};
-use super::storage::{Blobs, IterationRecord};
+use super::storage::{Blobs, IterationRecord, StorageError};
 use super::trace_reader::TraceReader;
 use super::workshop::{TrackedBinary, Workshop, WorkshopError};
 use code_patch::SecretKey;
@@ -37,6 +37,8 @@ pub struct Job {
     pub slice: Option<Slice>,
     /// The version of the first patch; each further one has the next.
     pub patch_version: u64,
+    /// How many versions were reserved for it.
+    pub patch_versions: u64,
 }
 
 /// What a job tells the engine, in this order.
@@ -45,6 +47,33 @@ pub enum JobReport {
     /// The tracked builds, one for each plan, and the σ they were made with.
     Built(CampaignId, Vec<IterationRecord>, u32),
     Failed(CampaignId, String),
+    /// The storage did not take what was made: the job is to be run again.
+    Interrupted(CampaignId, StorageError),
+}
+
+impl JobReport {
+    pub fn campaign(&self) -> CampaignId {
+        match self {
+            JobReport::Sliced(id, _)
+            | JobReport::Built(id, ..)
+            | JobReport::Failed(id, _)
+            | JobReport::Interrupted(id, _) => *id,
+        }
+    }
+}
+
+/// Why a job made nothing.
+enum Obstacle {
+    /// It never will.
+    Problem(String),
+    /// It may if it is tried again.
+    Storage(StorageError),
+}
+
+impl From<WorkshopError> for Obstacle {
+    fn from(error: WorkshopError) -> Obstacle {
+        Obstacle::Problem(error.to_string())
+    }
 }
 
 /// Does a job, telling each step through `report`.
@@ -53,7 +82,8 @@ pub fn run(job: Job, tools: &Tools, report: impl Fn(JobReport)) {
     let done = catch_unwind(AssertUnwindSafe(|| prepare(job, tools, &report)));
     match done {
         Ok(Ok((iterations, sigma))) => report(JobReport::Built(id, iterations, sigma)),
-        Ok(Err(problem)) => report(JobReport::Failed(id, problem)),
+        Ok(Err(Obstacle::Problem(problem))) => report(JobReport::Failed(id, problem)),
+        Ok(Err(Obstacle::Storage(error))) => report(JobReport::Interrupted(id, error)),
         Err(_) => report(JobReport::Failed(
             id,
             "preparing the tracked build came upon a defect of this server; its log says where"
@@ -66,45 +96,49 @@ fn prepare(
     job: Job,
     tools: &Tools,
     report: &impl Fn(JobReport),
-) -> Result<(Vec<IterationRecord>, u32), String> {
+) -> Result<(Vec<IterationRecord>, u32), Obstacle> {
+    let problem = |words: &str| Obstacle::Problem(words.to_owned());
     let mut campaign = job.campaign;
     let Some(failure) = &campaign.failure else {
-        return Err("no statement of the program is known to have failed".into());
+        return Err(problem(
+            "no statement of the program is known to have failed",
+        ));
     };
     let slice = match job.slice {
         Some(slice) => slice,
         None => {
-            let slice = tools
-                .workshop
-                .slice(&campaign.build, failure)
-                .map_err(words)?;
+            let slice = tools.workshop.slice(&campaign.build, failure)?;
             report(JobReport::Sliced(campaign.id, slice.clone()));
             slice
         }
     };
     campaign.sliced(slice.entries.len() as u32);
     let tracked = loop {
-        let plans = tools
-            .workshop
-            .plans(
-                &campaign.build,
-                &slice,
-                campaign.sigma,
-                &campaign.beyond_sigma(),
-            )
-            .map_err(words)?;
+        let plans = tools.workshop.plans(
+            &campaign.build,
+            &slice,
+            campaign.sigma,
+            &campaign.beyond_sigma(),
+        )?;
         match track_all(&campaign, plans, tools) {
             Ok(tracked) => break tracked,
             Err(WorkshopError::NothingToHook) => {}
-            Err(error) => return Err(words(error)),
+            Err(error) => return Err(error.into()),
         }
         // A build that records nothing teaches nothing: widen at once.
-        campaign.sigma = campaign.wider().ok_or(
-            "nothing that led to the failure can be recorded: the optimiser left no access, \
-             branch or call of the slice to hook",
-        )?;
+        campaign.sigma = campaign.wider().ok_or_else(|| {
+            problem(
+                "nothing that led to the failure can be recorded: the optimiser left no access, \
+                 branch or call of the slice to hook",
+            )
+        })?;
     };
-    let base = tools.workshop.deployed(&campaign.build).map_err(words)?;
+    if tracked.len() as u64 > job.patch_versions {
+        return Err(problem(
+            "the iteration has more plans than patches can be numbered",
+        ));
+    }
+    let base = tools.workshop.deployed(&campaign.build)?;
     let mut iterations = Vec::new();
     for (patch_version, (plan, tracked)) in (job.patch_version..).zip(tracked) {
         let variant = campaign.variant(plan.variant);
@@ -117,14 +151,14 @@ fn prepare(
             expiry(),
             &tools.key,
         )
-        .map_err(|e| e.to_string())?;
+        .map_err(|e| problem(&e.to_string()))?;
         iterations.push(IterationRecord {
             variant,
             plan,
             placement: tracked.placement,
             patch_version,
-            patch: tools.blobs.put(&patch).map_err(|e| e.to_string())?,
-            full: tools.blobs.put(&tracked.full).map_err(|e| e.to_string())?,
+            patch: tools.blobs.put(&patch).map_err(Obstacle::Storage)?,
+            full: tools.blobs.put(&tracked.full).map_err(Obstacle::Storage)?,
         });
     }
     Ok((iterations, campaign.sigma))
@@ -158,10 +192,6 @@ fn track_all(
         }
         // The optimiser left a hook no place: that location is watched after all.
     }
-}
-
-fn words(error: WorkshopError) -> String {
-    error.to_string()
 }
 
 fn expiry() -> u64 {

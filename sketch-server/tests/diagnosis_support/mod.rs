@@ -153,6 +153,7 @@ pub fn run(id: &str, failed: bool, script: &str) -> DecodedRun {
                 size: 8,
                 exact: true,
             }),
+            passed: Vec::new(),
             when,
             source: if hit {
                 Source::Watchpoint
@@ -181,6 +182,7 @@ pub fn run(id: &str, failed: bool, script: &str) -> DecodedRun {
             incomplete: incomplete.into_iter().collect(),
             gaps: Vec::new(),
         },
+        agent: AgentId("agent-1".to_owned()),
         weight: 1.0,
         failing_thread: failed.then_some(ThreadIndex(1)),
         holes,

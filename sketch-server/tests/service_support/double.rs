@@ -37,6 +37,8 @@ pub struct Double {
     pub watches_mut: bool,
     /// What building fails with.
     pub broken: Option<String>,
+    /// Building never ends.
+    pub stuck: bool,
 }
 
 pub fn build() -> BuildId {
@@ -223,6 +225,12 @@ impl Workshop for Double {
     }
 
     fn track(&self, _: &BuildId, plan: &TrackingPlan) -> Result<TrackedBinary, WorkshopError> {
+        if self.stuck {
+            // Only the end of the process ends this.
+            loop {
+                std::thread::park();
+            }
+        }
         if let Some(problem) = &self.broken {
             return Err(WorkshopError::Tracking(problem.clone()));
         }

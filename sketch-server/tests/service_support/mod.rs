@@ -55,14 +55,9 @@ impl Reply {
     }
 }
 
-fn config(data: &Path) -> ServerConfig {
-    ServerConfig {
-        data: data.to_owned(),
-        store: data.join("no-store"),
-        listen: "127.0.0.1:0".parse().unwrap(),
-        alias: slicer::Alias::default(),
-        trace_worker: None,
-    }
+/// A server of this data folder and none other, on a free port.
+pub fn config(data: &Path) -> ServerConfig {
+    ServerConfig::new(data, &data.join("no-store"), "127.0.0.1:0".parse().unwrap())
 }
 
 /// A runtime that does not wait for its threads when a test panics: a failing
@@ -87,11 +82,16 @@ impl Drop for Abandoned {
 
 impl Server {
     pub fn start(data: &Path, double: Double) -> Server {
+        Server::configured(config(data), double)
+    }
+
+    /// A server that is told more than where its data is.
+    pub fn configured(config: ServerConfig, double: Double) -> Server {
         let runtime = Abandoned(Some(Runtime::new().unwrap()));
         let (shutdown, stopped) = oneshot::channel::<()>();
         let (ready, address) = std::sync::mpsc::channel();
         let served = runtime.spawn(serve_with(
-            config(data),
+            config,
             Arc::new(double),
             async move {
                 let _ = stopped.await;
@@ -115,8 +115,12 @@ impl Server {
 
     /// Why a server on this data folder does not start.
     pub fn refusal(data: &Path) -> String {
+        Server::refused(config(data))
+    }
+
+    pub fn refused(config: ServerConfig) -> String {
         let double = Arc::new(Double::default());
-        let served = serve_with(config(data), double, async {}, |_, _| ());
+        let served = serve_with(config, double, async {}, |_, _| ());
         let refused = Runtime::new().unwrap().block_on(served);
         refused.expect_err("the server is refused").to_string()
     }
@@ -136,6 +140,42 @@ impl Server {
     /// Where a browser finds a page.
     pub fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Asks with a token.
+    pub fn get_as(&self, token: &str, path: &str) -> Reply {
+        let url = format!("http://{}{path}", self.address);
+        let request = self.client.get(url);
+        let request = request.header("authorization", format!("Bearer {token}"));
+        reply(request.call().unwrap())
+    }
+
+    /// Says something with a token.
+    pub fn post_as(&self, token: &str, path: &str, body: &[u8]) -> Reply {
+        let url = format!("http://{}{path}", self.address);
+        let request = self.client.post(url);
+        let request = request.header("authorization", format!("Bearer {token}"));
+        reply(request.send(body).unwrap())
+    }
+
+    /// Speaks HTTP byte by byte: writes all of `said` and reads until the server
+    /// closes the connection.
+    pub fn raw(&self, said: &[u8]) -> String {
+        let mut stream = std::net::TcpStream::connect(self.address).unwrap();
+        // The server may close before it has read everything.
+        let _ = std::io::Write::write_all(&mut stream, said);
+        until_closed(stream)
+    }
+
+    /// The value of a counter, by the beginning of its line in `/metrics`.
+    pub fn counter(&self, name: &str) -> u64 {
+        let text = self.get("/metrics").text();
+        counter(&text, name)
     }
 
     pub fn get(&self, path: &str) -> Reply {
@@ -179,4 +219,19 @@ fn reply(mut response: ureq::http::Response<ureq::Body>) -> Reply {
         headers,
         body: response.body_mut().read_to_vec().unwrap(),
     }
+}
+
+/// What comes until the other end closes; a reset is one way of closing.
+pub fn until_closed(mut stream: std::net::TcpStream) -> String {
+    let mut heard = Vec::new();
+    let _ = std::io::Read::read_to_end(&mut stream, &mut heard);
+    String::from_utf8_lossy(&heard).into_owned()
+}
+
+/// A counter in the text of `/metrics`; 0 if it has no line yet.
+pub fn counter(text: &str, name: &str) -> u64 {
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+    line.map_or(0, |value| value.trim().parse().unwrap())
 }

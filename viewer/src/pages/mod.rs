@@ -9,6 +9,7 @@ pub mod builds;
 pub mod changes;
 pub mod failures;
 pub mod fleet;
+pub mod login;
 pub mod progress;
 pub mod runs;
 pub mod slice;

@@ -429,6 +429,7 @@ pub fn campaigns() -> Vec<CampaignSummary> {
             f_measure: 1.0,
         }),
         declared: false,
+        pinned: false,
         seen: Some(Seen {
             first: 1_794_700_800,
             last: 1_795_219_200,

@@ -24,10 +24,12 @@ use super::order::Evidence;
 use super::thinned;
 use serde::{Deserialize, Serialize};
 use sketch_model::{
-    LocationName, Placement, PointKind, Predictor, RunId, Source, StatementId, TrackingPlan,
-    VariantRef,
+    AgentId, LocationName, Placement, PointKind, Predictor, RunId, Source, StatementId,
+    TrackingPlan, VariantRef,
 };
 use std::collections::BTreeSet;
+use std::hash::{Hash, Hasher};
+use std::sync::Arc;
 
 /// What a run says about a predictor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +40,7 @@ pub enum Answer {
 }
 
 /// What a hook can show, for telling whether a predictor's hooks exist.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Aspect {
     Load,
@@ -57,10 +59,15 @@ pub struct Hook {
     pub placed: bool,
 }
 
+/// The hooks of a plan as they were placed: the same in all runs of a build, and
+/// therefore made once and shared.
+pub type Hooks = Arc<BTreeSet<Hook>>;
+
 /// What the run was able to show.
-#[derive(Clone, Debug, Default, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Coverage {
-    pub hooks: BTreeSet<Hook>,
+    #[serde(with = "shared")]
+    pub hooks: Hooks,
     /// No thread lost events.
     pub complete: bool,
     /// Every way that a branch went is known.
@@ -87,10 +94,51 @@ pub struct Coverage {
     pub unknown_order: BTreeSet<(StatementId, LocationName)>,
 }
 
+/// Hooks in a document, where nothing is shared.
+mod shared {
+    use super::{Hook, Hooks};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use std::collections::BTreeSet;
+    use std::sync::Arc;
+
+    pub fn serialize<S: Serializer>(hooks: &Hooks, to: S) -> Result<S::Ok, S::Error> {
+        hooks.as_ref().serialize(to)
+    }
+
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Hooks, D::Error> {
+        BTreeSet::<Hook>::deserialize(from).map(Arc::new)
+    }
+}
+
+/// All but the hooks, which hardly ever differ and are many.
+impl Hash for Coverage {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        let Coverage {
+            hooks,
+            complete,
+            branches_complete,
+            branches_traced,
+            watched,
+            blurred,
+            ambiguous,
+            saturated,
+            thinned,
+            unknown_order,
+        } = self;
+        hooks.len().hash(state);
+        (complete, branches_complete, branches_traced).hash(state);
+        (watched, blurred, ambiguous).hash(state);
+        (saturated, thinned, unknown_order).hash(state);
+    }
+}
+
 /// One run's answers.
 #[derive(Clone, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
 pub struct Observations {
     pub run: RunId,
+    /// Who reported it.
+    #[serde(default = "super::decoded_run::nobody")]
+    pub agent: AgentId,
     pub variant: VariantRef,
     pub failed: bool,
     pub weight: f64,
@@ -100,35 +148,8 @@ pub struct Observations {
     pub coverage: Coverage,
 }
 
-/// Observes one run.
-pub fn observe(run: &DecodedRun, plan: &TrackingPlan, placement: &Placement) -> Observations {
-    let evidence = Evidence::new(run);
-    let mut observations = Observations {
-        run: run.trace.run.clone(),
-        variant: run.trace.variant,
-        failed: run.trace.failed,
-        weight: run.weight,
-        held: BTreeSet::new(),
-        open: BTreeSet::new(),
-        coverage: coverage(run, plan, placement),
-    };
-    observations.coverage.saturated = evidence.saturated.clone();
-    observations.coverage.unknown_order = thinned::unknown_order(run);
-    branch::observe(run, plan, &mut observations);
-    branch::observe_accounts(run, plan, &mut observations);
-    branch::forget_partial(&mut observations);
-    value::observe(run, plan, &mut observations);
-    value::observe_thinned(run, &mut observations);
-    order::observe(&evidence, &mut observations);
-    deadlock::observe(run, &mut observations);
-    // A proven occurrence outweighs any number of doubtful ones.
-    let held = std::mem::take(&mut observations.held);
-    observations.open.retain(|p| !held.contains(p));
-    observations.held = held;
-    observations
-}
-
-fn coverage(run: &DecodedRun, plan: &TrackingPlan, placement: &Placement) -> Coverage {
+/// The hooks that a plan wants, and which of them the build has.
+pub fn hooks(plan: &TrackingPlan, placement: &Placement) -> Hooks {
     let hooks = |site: &sketch_model::Site| -> Vec<Hook> {
         let aspects: &[Aspect] = match site.kind {
             PointKind::Load => &[Aspect::Load],
@@ -150,8 +171,46 @@ fn coverage(run: &DecodedRun, plan: &TrackingPlan, placement: &Placement) -> Cov
         };
         aspects.iter().map(hook).collect()
     };
+    Arc::new(plan.sites.iter().flat_map(hooks).collect())
+}
+
+/// Observes one run.
+pub fn observe(run: &DecodedRun, plan: &TrackingPlan, placement: &Placement) -> Observations {
+    observe_hooked(run, plan, &hooks(plan, placement))
+}
+
+/// Observes one run of a build with these [`hooks`].
+pub fn observe_hooked(run: &DecodedRun, plan: &TrackingPlan, hooks: &Hooks) -> Observations {
+    let evidence = Evidence::new(run);
+    let mut observations = Observations {
+        run: run.trace.run.clone(),
+        agent: run.agent.clone(),
+        variant: run.trace.variant,
+        failed: run.trace.failed,
+        weight: run.weight,
+        held: BTreeSet::new(),
+        open: BTreeSet::new(),
+        coverage: coverage(run, plan, hooks),
+    };
+    observations.coverage.saturated = evidence.saturated.clone();
+    observations.coverage.unknown_order = thinned::unknown_order(run);
+    branch::observe(run, plan, &mut observations);
+    branch::observe_accounts(run, plan, &mut observations);
+    branch::forget_partial(&mut observations);
+    value::observe(run, plan, &mut observations);
+    value::observe_thinned(run, &mut observations);
+    order::observe(&evidence, &mut observations);
+    deadlock::observe(run, &mut observations);
+    // A proven occurrence outweighs any number of doubtful ones.
+    let held = std::mem::take(&mut observations.held);
+    observations.open.retain(|p| !held.contains(p));
+    observations.held = held;
+    observations
+}
+
+fn coverage(run: &DecodedRun, plan: &TrackingPlan, hooks: &Hooks) -> Coverage {
     let mut coverage = Coverage {
-        hooks: plan.sites.iter().flat_map(hooks).collect(),
+        hooks: Arc::clone(hooks),
         complete: run.trace.incomplete.is_empty() && run.holes.is_empty() && !run.missing,
         branches_traced: plan.traces_branches(),
         ..Coverage::default()
@@ -174,16 +233,9 @@ fn coverage(run: &DecodedRun, plan: &TrackingPlan, placement: &Placement) -> Cov
 impl Observations {
     /// What this run says about a predictor, also one that it never met.
     pub fn answer(&self, predictor: &Predictor) -> Answer {
-        let complete = match predictor {
-            Predictor::Branch { .. } => {
-                let hooked = self.coverage.complete && !self.coverage.branches_traced;
-                hooked || self.coverage.branches_complete
-            }
-            _ => self.coverage.complete,
-        };
         if self.held.contains(predictor) {
             Answer::Held
-        } else if !complete || self.open.contains(predictor) || !self.coverage.shows(predictor) {
+        } else if self.open.contains(predictor) || !self.coverage.can_answer(predictor) {
             Answer::Unobserved
         } else {
             Answer::NotHeld
@@ -192,6 +244,18 @@ impl Observations {
 }
 
 impl Coverage {
+    /// Whether a run that could show this can say "it did not hold".
+    pub fn can_answer(&self, predictor: &Predictor) -> bool {
+        let complete = match predictor {
+            Predictor::Branch { .. } => {
+                let hooked = self.complete && !self.branches_traced;
+                hooked || self.branches_complete
+            }
+            _ => self.complete,
+        };
+        complete && self.shows(predictor)
+    }
+
     fn shows(&self, predictor: &Predictor) -> bool {
         match predictor {
             Predictor::Branch {
@@ -211,10 +275,20 @@ impl Coverage {
         }
     }
 
-    /// Whether the hooks that fit exist and all stand in the build. One that the
-    /// optimiser removed may have been the one that matters.
-    fn hooked(&self, fits: impl Fn(&Hook) -> bool) -> bool {
-        let mut fitting = self.hooks.iter().filter(|h| fits(h)).peekable();
+    /// Whether the hooks of a statement that fit exist and all stand in the build.
+    /// One that the optimiser removed may have been the one that matters.
+    fn hooked(&self, statement: StatementId, fits: impl Fn(&Hook) -> bool) -> bool {
+        // The least hook of the statement: hooks are ordered by statement first.
+        let first = Hook {
+            statement,
+            aspect: Aspect::Load,
+            column: 0,
+            location: None,
+            placed: false,
+        };
+        let its = self.hooks.range(first..);
+        let its = its.take_while(|h| h.statement == statement);
+        let mut fitting = its.filter(|h| fits(h)).peekable();
         fitting.peek().is_some() && fitting.all(|h| h.placed)
     }
 

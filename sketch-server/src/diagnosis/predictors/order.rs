@@ -257,10 +257,8 @@ pub(super) fn shown(
         .iter()
         .zip(aspects(pattern))
         .all(|(statement, aspect)| {
-            let hooked = coverage.hooked(|h| {
-                h.statement == *statement
-                    && h.aspect == *aspect
-                    && super::may_be(&h.location, location)
+            let hooked = coverage.hooked(*statement, |h| {
+                h.aspect == *aspect && super::may_be(&h.location, location)
             });
             hooked || coverage.watched(*statement, location)
         })

@@ -120,9 +120,8 @@ pub(super) fn shown(
     if lost || coverage.blurred.contains(&place) {
         return false;
     }
-    let hooked = coverage.hooked(|h| {
+    let hooked = coverage.hooked(statement, |h| {
         matches!(h.aspect, Aspect::Load | Aspect::Store)
-            && h.statement == statement
             && h.column == column
             && may_be(&h.location, location)
     });

@@ -9,7 +9,7 @@ use super::Desk;
 use crate::service::campaign::Campaign;
 use crate::service::diagnose::Tracking;
 use crate::service::plans::TRACED;
-use crate::service::storage::{BuildCounts, Changes, StorageError};
+use crate::service::storage::{BuildCounts, Changes, Revised, StorageError};
 use crate::service::trace_map::TraceMap;
 use crate::service::traced_runs::{KeptTrace, StoredTrace, traced_plan, untouched};
 use sketch_model::{
@@ -78,11 +78,15 @@ impl Desk {
             failed: record.failed(),
             blob: self.tools.blobs.put(&bytes)?,
         };
-        let mut concerned: Vec<Campaign> = changes.campaigns.clone();
-        let changing: Vec<CampaignId> = concerned.iter().map(|it| it.id).collect();
+        let mut concerned: Vec<Revised> = changes.campaigns.clone();
+        let changing: Vec<CampaignId> = concerned.iter().map(|it| it.campaign.id).collect();
         let others = self.campaigns.values();
-        concerned.extend(others.filter(|it| !changing.contains(&it.id)).cloned());
-        let counts_for = |it: &Campaign| {
+        concerned.extend(
+            others
+                .filter(|it| !changing.contains(&it.campaign.id))
+                .cloned(),
+        );
+        let counts_for = |Revised { campaign: it, .. }: &Revised| {
             it.build == record.build
                 && !it.is_over()
                 && failure.is_none_or(|signature| *signature == it.signature)
@@ -95,20 +99,24 @@ impl Desk {
             }
             return Ok(());
         }
-        for campaign in concerned {
-            self.count_traced(campaign, &kept, &stored, counts, changes)?;
+        for revised in concerned {
+            self.count_traced(revised, &kept, &stored, counts, changes)?;
         }
         Ok(())
     }
 
     fn count_traced(
         &mut self,
-        mut campaign: Campaign,
+        revised: Revised,
         kept: &KeptTrace,
         stored: &StoredTrace,
         counts: BuildCounts,
         changes: &mut Changes,
     ) -> Result<(), StorageError> {
+        let Revised {
+            mut campaign,
+            revision,
+        } = revised;
         let is_new = !self.campaigns.contains_key(&campaign.id);
         if is_new && let Some(waiting) = self.waiting_traces.get(&campaign.build) {
             for trace in waiting {
@@ -125,14 +133,16 @@ impl Desk {
             // Every recurrence is worth a new sketch; of successes ever fewer are.
             let worth_a_look = stored.failed || campaign.traced.successful().is_power_of_two();
             if let Some(failure) = campaign.failure.clone().filter(|_| worth_a_look) {
-                let version = campaign.next_sketch();
+                let version = campaign.sketch_version + 1;
                 let look = tracking.look(&campaign, &failure, version, counts);
                 campaign.judge_traced(look.verdict);
-                changes.sketches.push(look.sketch);
+                let sketch = self.numbered(look.sketch, &mut campaign)?;
+                changes.sketches.push(sketch);
             }
         }
-        changes.campaigns.retain(|it| it.id != campaign.id);
-        changes.campaigns.push(campaign);
+        let others = |it: &Revised| it.campaign.id != campaign.id;
+        changes.campaigns.retain(others);
+        changes.campaigns.push(Revised { campaign, revision });
         Ok(())
     }
 

@@ -1,78 +1,177 @@
 //! Large files of the server, named by the SHA-256 of their contents.
 //!
 //! Tracked builds and patches are megabytes; in the database they would only
-//! make its pages and its backups large. A blob is written beside its place,
-//! synced and renamed, so that a name never stands for half a file, and is
-//! checked against its name when read. Absent: removal, which comes with
-//! retention.
+//! make its pages and its backups large. They lie in a folder, or in anything that
+//! speaks the protocol of S3 where several servers share them. Either way a name
+//! never stands for half a file: a folder's files are written beside their place,
+//! synced and renamed. A blob is checked against its name when read.
+//!
+//! All calls block; they are made from threads that may. Absent: removal. A late
+//! run of an old tracked build is still read with that build's debug info.
 
 use super::StorageError;
+use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
+use object_store::local::LocalFileSystem;
+use object_store::path::Path as Key;
+use object_store::prefix::PrefixStore;
+use object_store::{ObjectStore, ObjectStoreExt, PutPayload};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::str::FromStr;
+use std::sync::Arc;
+use tokio::runtime::Handle;
 
 /// The SHA-256 of a blob, in lower-case hex.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct BlobId(pub String);
 
-/// The blob folder.
+/// Where blobs are kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BlobPlace {
+    Folder(PathBuf),
+    /// Who may use it and where it is, the environment says (`AWS_…`).
+    S3 {
+        bucket: String,
+        prefix: String,
+    },
+}
+
+impl FromStr for BlobPlace {
+    type Err = StorageError;
+
+    fn from_str(given: &str) -> Result<BlobPlace, StorageError> {
+        let Some(rest) = given.strip_prefix("s3://") else {
+            if given.is_empty() || given.contains("://") {
+                let given = given.to_owned();
+                return Err(StorageError::UnknownBlobs { given });
+            }
+            return Ok(BlobPlace::Folder(given.into()));
+        };
+        let (bucket, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+        if bucket.is_empty() {
+            let given = given.to_owned();
+            return Err(StorageError::UnknownBlobs { given });
+        }
+        Ok(BlobPlace::S3 {
+            bucket: bucket.to_owned(),
+            prefix: prefix.to_owned(),
+        })
+    }
+}
+
+/// The blobs of a server.
 #[derive(Debug)]
 pub struct Blobs {
-    folder: PathBuf,
-    /// Keeps the temporary names of this process apart.
-    written: AtomicU64,
+    store: Arc<dyn ObjectStore>,
+    runtime: Handle,
 }
 
 impl Blobs {
-    pub fn open(folder: &Path) -> Result<Blobs, StorageError> {
-        fs::create_dir_all(folder).map_err(|e| file("create", folder, e))?;
+    /// Opens a place for blobs; a folder is made where it is missing. To be called
+    /// inside a runtime.
+    pub fn open(place: &BlobPlace) -> Result<Blobs, StorageError> {
+        let environment = std::env::vars_os();
+        let text = |text: std::ffi::OsString| text.into_string().ok();
+        let environment = environment.filter_map(|(n, v)| Some((text(n)?, text(v)?)));
+        Blobs::open_with(place, environment)
+    }
+
+    /// The same with another environment.
+    pub fn open_with(
+        place: &BlobPlace,
+        environment: impl IntoIterator<Item = (String, String)>,
+    ) -> Result<Blobs, StorageError> {
         Ok(Blobs {
-            folder: folder.to_owned(),
-            written: AtomicU64::new(0),
+            store: match place {
+                BlobPlace::Folder(folder) => folder_store(folder)?,
+                BlobPlace::S3 { bucket, prefix } => s3_store(bucket, prefix, environment)?,
+            },
+            runtime: Handle::current(),
         })
     }
 
     pub fn put(&self, bytes: &[u8]) -> Result<BlobId, StorageError> {
         let id = BlobId(hex::encode(Sha256::digest(bytes)));
-        let place = self.folder.join(&id.0);
-        if place.exists() {
-            return Ok(id);
-        }
-        let count = self.written.fetch_add(1, Ordering::Relaxed);
-        let beside = self
-            .folder
-            .join(format!(".{}.{}.{count}", id.0, std::process::id()));
-        let written = File::create(&beside)
-            .and_then(|mut f| f.write_all(bytes).and_then(|()| f.sync_all()))
-            .and_then(|()| fs::rename(&beside, &place))
-            .and_then(|()| File::open(&self.folder)?.sync_all());
-        if let Err(error) = written {
-            // The temporary file is worthless now; its removal may fail as well.
-            let _ = fs::remove_file(&beside);
-            return Err(file("write", &place, error));
-        }
+        let key = Key::from(id.0.as_str());
+        let written = self.runtime.block_on(async {
+            match self.store.head(&key).await {
+                Ok(_) => return Ok(()),
+                Err(object_store::Error::NotFound { .. }) => {}
+                Err(error) => return Err(error),
+            }
+            let payload = PutPayload::from(bytes.to_vec());
+            self.store.put(&key, payload).await.map(|_| ())
+        });
+        written.map_err(failing_to("be written", &id))?;
         Ok(id)
     }
 
     pub fn get(&self, id: &BlobId) -> Result<Vec<u8>, StorageError> {
-        let place = self.folder.join(&id.0);
-        let bytes = fs::read(&place).map_err(|e| file("read", &place, e))?;
+        let key = Key::from(id.0.as_str());
+        let read = self
+            .runtime
+            .block_on(async { self.store.get(&key).await?.bytes().await });
+        let bytes = read.map_err(failing_to("be read", id))?;
         if hex::encode(Sha256::digest(&bytes)) != id.0 {
-            return Err(StorageError::BlobDamaged { path: place });
+            return Err(StorageError::BlobDamaged { blob: id.0.clone() });
         }
-        Ok(bytes)
+        Ok(bytes.into())
     }
 }
 
-fn file(doing: &'static str, path: &Path, source: std::io::Error) -> StorageError {
-    StorageError::File {
-        doing,
-        path: path.to_owned(),
+fn folder_store(folder: &Path) -> Result<Arc<dyn ObjectStore>, StorageError> {
+    fs::create_dir_all(folder).map_err(|source| StorageError::File {
+        doing: "create",
+        path: folder.to_owned(),
         source,
+    })?;
+    let store = LocalFileSystem::new_with_prefix(folder);
+    let store = store.map_err(|source| unusable(&folder.display(), source))?;
+    Ok(Arc::new(store.with_fsync(true)))
+}
+
+fn s3_store(
+    bucket: &str,
+    prefix: &str,
+    environment: impl IntoIterator<Item = (String, String)>,
+) -> Result<Arc<dyn ObjectStore>, StorageError> {
+    // Fails only if there is one already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let mut builder = AmazonS3Builder::new();
+    for (name, value) in environment {
+        let name = name.to_ascii_lowercase();
+        // What it does not know is for other programs.
+        if let (true, Ok(key)) = (name.starts_with("aws_"), name.parse::<AmazonS3ConfigKey>()) {
+            builder = builder.with_config(key, value);
+        }
+    }
+    let store = builder.with_bucket_name(bucket).build();
+    let store = store.map_err(|source| unusable(&format!("s3://{bucket}"), source))?;
+    Ok(Arc::new(PrefixStore::new(store, prefix)))
+}
+
+fn unusable(place: &dyn std::fmt::Display, source: object_store::Error) -> StorageError {
+    StorageError::BlobsUnusable {
+        place: place.to_string(),
+        source: Box::new(source),
+    }
+}
+
+fn failing_to(
+    doing: &'static str,
+    id: &BlobId,
+) -> impl Fn(object_store::Error) -> StorageError + use<> {
+    let blob = id.0.clone();
+    move |source| match source {
+        object_store::Error::NotFound { .. } => StorageError::BlobMissing { blob: blob.clone() },
+        source => StorageError::Blob {
+            doing,
+            blob: blob.clone(),
+            source: Box::new(source),
+        },
     }
 }
 
@@ -80,25 +179,58 @@ fn file(doing: &'static str, path: &Path, source: std::io::Error) -> StorageErro
 mod tests {
     use super::*;
 
-    #[test]
-    fn a_blob_reads_back_and_is_kept_once() {
-        let folder = tempfile::tempdir().unwrap();
-        let blobs = Blobs::open(folder.path()).unwrap();
-        let id = blobs.put(b"tracked build").unwrap();
-        assert_eq!(blobs.put(b"tracked build").unwrap(), id);
-        assert_eq!(blobs.get(&id).unwrap(), b"tracked build");
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    fn inside<T>(test: impl FnOnce(&Path) -> T) -> T {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        let _inside = runtime.enter();
+        test(tempfile::tempdir().unwrap().path())
+    }
+
+    fn open(folder: &Path) -> Blobs {
+        Blobs::open(&BlobPlace::Folder(folder.to_owned())).unwrap()
     }
 
     #[test]
-    fn a_damaged_blob_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let blobs = Blobs::open(folder.path()).unwrap();
-        let id = blobs.put(b"tracked build").unwrap();
-        fs::write(folder.path().join(&id.0), b"tracked buil").unwrap();
-        assert!(matches!(
-            blobs.get(&id),
-            Err(StorageError::BlobDamaged { .. })
-        ));
+    fn a_blob_reads_back_and_is_kept_once() {
+        inside(|folder| {
+            let blobs = open(folder);
+            let id = blobs.put(b"tracked build").unwrap();
+            assert_eq!(blobs.put(b"tracked build").unwrap(), id);
+            assert_eq!(blobs.get(&id).unwrap(), b"tracked build");
+            // Under its name, as earlier releases kept it.
+            let names: Vec<_> = fs::read_dir(folder).unwrap().collect();
+            assert_eq!(names.len(), 1);
+            assert_eq!(fs::read(folder.join(&id.0)).unwrap(), b"tracked build");
+        });
+    }
+
+    #[test]
+    fn a_damaged_blob_is_refused_and_a_missing_one_is_told_from_it() {
+        inside(|folder| {
+            let blobs = open(folder);
+            let id = blobs.put(b"tracked build").unwrap();
+            fs::write(folder.join(&id.0), b"tracked buil").unwrap();
+            let damaged = blobs.get(&id).unwrap_err();
+            assert!(matches!(damaged, StorageError::BlobDamaged { .. }));
+            fs::remove_file(folder.join(&id.0)).unwrap();
+            let missing = blobs.get(&id).unwrap_err();
+            assert!(matches!(missing, StorageError::BlobMissing { .. }));
+        });
+    }
+
+    #[test]
+    fn places_are_folders_or_buckets() {
+        let s3 = |bucket: &str, prefix: &str| BlobPlace::S3 {
+            bucket: bucket.into(),
+            prefix: prefix.into(),
+        };
+        assert_eq!("s3://b".parse::<BlobPlace>().unwrap(), s3("b", ""));
+        assert_eq!("s3://b/x/y".parse::<BlobPlace>().unwrap(), s3("b", "x/y"));
+        assert_eq!(
+            "/srv/blobs".parse::<BlobPlace>().unwrap(),
+            BlobPlace::Folder("/srv/blobs".into())
+        );
+        for bad in ["", "s3://", "ftp://x"] {
+            assert!(bad.parse::<BlobPlace>().is_err(), "{bad}");
+        }
     }
 }

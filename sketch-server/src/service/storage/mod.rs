@@ -1,23 +1,40 @@
 //! What the server remembers, behind one trait.
 //!
-//! The engine is the only writer of campaigns; the HTTP side only adds runs.
-//! Everything that follows from one run is written by one [`Storage::commit`],
-//! so that a server killed at any moment counts each accepted run exactly once:
-//! a run is either pending or filed together with all of its consequences.
+//! The HTTP side only adds runs; engines file them. Everything that follows from
+//! a batch of runs is written by one [`Storage::commit`], so that a server killed
+//! at any moment counts each accepted run exactly once: a run is either pending
+//! or filed together with all of its consequences.
+//!
+//! Several servers may share one PostgreSQL. What keeps them from each other's
+//! feet is a claim ([`Storage::pending`], [`Storage::claim_job`]): work is taken
+//! by one server and stays with it while it says that it is alive. What keeps the
+//! counts right is not the claim but the condition on every write: a run is filed
+//! only if nobody has filed it, and a campaign is written only over the revision
+//! that was read. A server that was thought dead and was not therefore does no
+//! harm; its commit is a [`StorageError::Conflict`].
 //!
 //! Campaigns are stored as JSON beside the columns that are searched, because
 //! only this server reads them and their fields grow with each release.
-//! Absent for now: PostgreSQL, object stores and retention, which issue 7 adds
-//! behind the same trait.
+
+// First: its macros are used in the others.
+#[macro_use]
+mod queries;
 
 mod blobs;
+mod database;
 mod error;
+mod intake;
 mod migrations;
+mod postgres;
+mod retention;
 mod rows;
 mod sqlite;
 
-pub use blobs::{BlobId, Blobs};
+pub use blobs::{BlobId, BlobPlace, Blobs};
+pub use database::Database;
 pub use error::StorageError;
+pub use postgres::PostgresStorage;
+pub use retention::{Retention, keep_sweeping, sweep_all};
 pub use sqlite::SqliteStorage;
 
 use crate::service::campaign::Campaign;
@@ -84,9 +101,12 @@ pub struct BuildCounts {
 
 impl BuildCounts {
     /// The counts with one more run.
-    pub fn and(mut self, record: &RunRecord) -> BuildCounts {
-        let failed = u64::from(record.failed());
-        let untracked = u64::from(record.variant.is_none());
+    pub fn and(self, record: &RunRecord) -> BuildCounts {
+        self.with(record.failed(), record.variant.is_none())
+    }
+
+    fn with(mut self, failed: bool, untracked: bool) -> BuildCounts {
+        let (failed, untracked) = (u64::from(failed), u64::from(untracked));
         self.runs += 1;
         self.failures += failed;
         self.untracked_runs += untracked;
@@ -108,6 +128,23 @@ pub struct IterationRecord {
     pub full: BlobId,
 }
 
+/// A campaign with the number of times it has been written.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Revised {
+    pub campaign: Campaign,
+    /// 0 for one that has never been written.
+    pub revision: i64,
+}
+
+impl Revised {
+    pub fn new(campaign: Campaign) -> Revised {
+        Revised {
+            campaign,
+            revision: 0,
+        }
+    }
+}
+
 /// How the engine filed a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Filing {
@@ -119,11 +156,12 @@ pub struct Filing {
     pub untracked: bool,
 }
 
-/// All that one event changes; written together or not at all.
+/// All that a batch of events changes; written together or not at all.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Changes {
-    pub filing: Option<Filing>,
-    pub campaigns: Vec<Campaign>,
+    pub filings: Vec<Filing>,
+    /// Each at most once, with the revision that it was read at.
+    pub campaigns: Vec<Revised>,
     pub slices: Vec<(CampaignId, Slice)>,
     pub iterations: Vec<IterationRecord>,
     pub sketches: Vec<FailureSketch>,
@@ -133,21 +171,53 @@ pub struct Changes {
 pub trait Storage: Send + Sync {
     /// Adds a run durably. `false` if a run of that id is already there.
     fn accept_run<'a>(&'a self, record: &'a RunRecord) -> Answer<'a, bool>;
-    /// The oldest run that the engine has not filed yet.
-    fn next_pending(&self) -> Answer<'_, Option<StoredRun>>;
-    /// The next run after `after` that counts for a variant as failing or successful.
-    fn next_counted(&self, variant: VariantRef, after: Arrival) -> Answer<'_, Option<StoredRun>>;
+    /// The oldest runs that nobody has filed yet and that are this server's to
+    /// file, at most `most` and not more than a few megabytes.
+    fn pending(&self, most: usize) -> Answer<'_, Vec<StoredRun>>;
+    /// Runs after `after` that count for a variant as failing or successful, by
+    /// the same limits.
+    fn counted(
+        &self,
+        variant: VariantRef,
+        after: Arrival,
+        most: usize,
+    ) -> Answer<'_, Vec<StoredRun>>;
+    /// The next run after `after` that counts for a variant.
+    fn next_counted(&self, variant: VariantRef, after: Arrival) -> Answer<'_, Option<StoredRun>> {
+        Box::pin(async move { Ok(self.counted(variant, after, 1).await?.pop()) })
+    }
     fn commit(&self, changes: Changes) -> Answer<'_, ()>;
     /// All campaigns, oldest first.
     fn campaigns(&self) -> Answer<'_, Vec<Campaign>>;
     /// The campaigns of one build, oldest first.
     fn campaigns_of<'a>(&'a self, build: &'a BuildId) -> Answer<'a, Vec<Campaign>>;
     fn campaign(&self, id: CampaignId) -> Answer<'_, Option<Campaign>>;
+    fn revised(&self, id: CampaignId) -> Answer<'_, Option<Revised>>;
+    /// Which campaigns there are, and how often each has been written.
+    fn revisions(&self) -> Answer<'_, Vec<(CampaignId, i64)>>;
+    /// The oldest campaign that waits for a tracked build and that no other
+    /// living server prepares; it is this server's from now on.
+    fn claim_job(&self) -> Answer<'_, Option<CampaignId>>;
     fn build_counts<'a>(&'a self, build: &'a BuildId) -> Answer<'a, BuildCounts>;
     fn slice(&self, id: CampaignId) -> Answer<'_, Option<Slice>>;
     fn iteration(&self, variant: VariantRef) -> Answer<'_, Option<IterationRecord>>;
-    /// One more than the version of any patch made so far.
-    fn next_patch_version(&self) -> Answer<'_, u64>;
+    /// The build that a tracked build was made of, if there is such a one. It
+    /// never changes.
+    fn build_of(&self, variant: VariantRef) -> Answer<'_, Option<BuildId>>;
+    /// Reserves `count` patch versions above all earlier ones; returns the first.
+    fn reserve_patch_versions(&self, count: u64) -> Answer<'_, u64>;
     /// A version of a sketch, or the latest.
     fn sketch(&self, id: CampaignId, version: Option<u32>) -> Answer<'_, Option<FailureSketch>>;
+    /// What all servers of one storage must have in common: notes `value` under
+    /// `name` unless something stands there already, and returns what stands there.
+    fn agree<'a>(&'a self, name: &'static str, value: &'a str) -> Answer<'a, String>;
+    /// Drops some of the records that need not be kept; returns how many. 0: all are.
+    fn sweep(&self, keep: Retention) -> Answer<'_, u64>;
+    /// How often [`Storage::still_alive`] must be called; `None` if there can be
+    /// no other server that would have to know.
+    fn heartbeat(&self) -> Option<std::time::Duration>;
+    /// Keeps what this server has claimed.
+    fn still_alive(&self) -> Answer<'_, ()>;
+    /// Gives up what this server has claimed and ends.
+    fn close(&self) -> Answer<'_, ()>;
 }

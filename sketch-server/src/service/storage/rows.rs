@@ -1,4 +1,4 @@
-//! From database rows to values and back.
+//! From database rows to values and back, whichever database it is.
 //!
 //! Run records are most of what the database holds, and as JSON they repeat
 //! themselves: deflated at the fastest level they take a tenth of the space.
@@ -11,17 +11,18 @@ use flate2::write::DeflateEncoder;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sketch_model::RunRecord;
-use sqlx::Row;
-use sqlx::sqlite::SqliteRow;
+use sqlx::{ColumnIndex, Decode, Row, Type};
 use std::io::{Read, Write};
 
 pub fn failing_to(doing: &'static str) -> impl Fn(sqlx::Error) -> StorageError {
     move |source| StorageError::Database { doing, source }
 }
 
-pub fn column<'r, T>(row: &'r SqliteRow, name: &'static str) -> Result<T, StorageError>
+pub fn column<'r, R, T>(row: &'r R, name: &'static str) -> Result<T, StorageError>
 where
-    T: sqlx::Decode<'r, sqlx::Sqlite> + sqlx::Type<sqlx::Sqlite>,
+    R: Row,
+    &'static str: ColumnIndex<R>,
+    T: Decode<'r, R::Database> + Type<R::Database>,
 {
     row.try_get(name).map_err(failing_to("read a column"))
 }
@@ -38,12 +39,18 @@ pub fn json<T: Serialize>(
     })
 }
 
-pub fn parsed<T: DeserializeOwned>(
-    row: &SqliteRow,
+pub fn parsed<R, T>(
+    row: &R,
     name: &'static str,
     what: &'static str,
     id: impl ToString,
-) -> Result<T, StorageError> {
+) -> Result<T, StorageError>
+where
+    R: Row,
+    &'static str: ColumnIndex<R>,
+    for<'r> String: Decode<'r, R::Database> + Type<R::Database>,
+    T: DeserializeOwned,
+{
     let text: String = column(row, name)?;
     serde_json::from_str(&text).map_err(|source| StorageError::Damaged {
         what,
@@ -52,22 +59,36 @@ pub fn parsed<T: DeserializeOwned>(
     })
 }
 
-pub fn campaign(row: &SqliteRow) -> Result<Campaign, StorageError> {
+pub fn campaign<R>(row: &R) -> Result<Campaign, StorageError>
+where
+    R: Row,
+    &'static str: ColumnIndex<R>,
+    for<'r> String: Decode<'r, R::Database> + Type<R::Database>,
+    for<'r> i64: Decode<'r, R::Database> + Type<R::Database>,
+{
     let id: i64 = column(row, "id")?;
     parsed(row, "state", "campaign", id)
 }
 
 /// A run record as it is stored.
 pub fn packed(record: &RunRecord) -> Result<Vec<u8>, StorageError> {
-    let text = json("run", &record.id, record)?;
     let mut packed = DeflateEncoder::new(Vec::new(), Compression::fast());
+    serde_json::to_writer(&mut packed, record)
+        .map_err(|error| damaged_run(record.id.to_string(), error))?;
     packed
-        .write_all(text.as_bytes())
+        .flush()
         .and_then(|()| packed.finish())
         .map_err(|error| damaged_run(record.id.to_string(), serde_json::Error::io(error)))
 }
 
-pub fn stored_run(row: &SqliteRow) -> Result<StoredRun, StorageError> {
+pub fn stored_run<R>(row: &R) -> Result<StoredRun, StorageError>
+where
+    R: Row,
+    &'static str: ColumnIndex<R>,
+    for<'r> String: Decode<'r, R::Database> + Type<R::Database>,
+    for<'r> i64: Decode<'r, R::Database> + Type<R::Database>,
+    for<'r> Vec<u8>: Decode<'r, R::Database> + Type<R::Database>,
+{
     let id: String = column(row, "id")?;
     let packed: Vec<u8> = column(row, "record")?;
     let mut text = Vec::new();
@@ -88,4 +109,28 @@ fn damaged_run(id: String, source: serde_json::Error) -> StorageError {
         id,
         source,
     }
+}
+
+/// Rows of pending runs as runs, and the arrivals of those that do not read back.
+pub fn readable<R>(rows: &[R]) -> Result<(Vec<StoredRun>, Vec<i64>), StorageError>
+where
+    R: Row,
+    &'static str: ColumnIndex<R>,
+    for<'r> String: Decode<'r, R::Database> + Type<R::Database>,
+    for<'r> i64: Decode<'r, R::Database> + Type<R::Database>,
+    for<'r> Vec<u8>: Decode<'r, R::Database> + Type<R::Database>,
+{
+    let (mut runs, mut damaged) = (Vec::new(), Vec::new());
+    for row in rows {
+        match stored_run(row) {
+            Ok(run) => runs.push(run),
+            Err(error @ StorageError::Damaged { .. }) => {
+                // It must not stand in the way of all later ones.
+                tracing::error!(%error, "a run is passed over");
+                damaged.push(column(row, "arrival")?);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+    Ok((runs, damaged))
 }

@@ -1,0 +1,213 @@
+//! Group commit: runs that arrive at the same time share one synchronised write.
+//!
+//! A disk takes milliseconds to promise that it will not forget, whether for one
+//! run or for hundreds. One task therefore takes what has gathered while the last
+//! write was under way and writes it at once; each sender is answered after the
+//! write that holds its run. Under no load a run is written alone, without delay.
+//!
+//! The queue is bounded: senders wait in it, and the sockets behind them.
+//! Absent: a timer that waits for more. It would add its delay to every quiet
+//! moment, and under load the write itself is the wait.
+
+use super::rows::packed;
+use super::{Answer, StorageError};
+use sketch_model::RunRecord;
+use std::collections::HashSet;
+use std::sync::Arc;
+use tokio::sync::{mpsc, oneshot};
+
+/// Runs in one write.
+const MOST_TOGETHER: usize = 512;
+/// And bytes, packed.
+const MOST_BYTES: usize = 8 << 20;
+/// Runs that may wait.
+const QUEUE: usize = 2_048;
+
+/// A run as it goes into a table.
+pub struct Row {
+    pub id: String,
+    pub build: String,
+    pub campaign: Option<i64>,
+    pub iteration: Option<i64>,
+    pub plan: i64,
+    pub record: Vec<u8>,
+}
+
+impl Row {
+    pub fn of(record: &RunRecord) -> Result<Row, StorageError> {
+        // No text of a PostgreSQL may hold it.
+        if record.id.0.contains('\0') || record.build.0.contains('\0') {
+            return Err(StorageError::NotAdded {
+                why: "its id or its build's contains a NUL".into(),
+            });
+        }
+        Ok(Row {
+            id: record.id.0.clone(),
+            build: record.build.0.clone(),
+            campaign: record.variant.map(|v| v.campaign.0 as i64),
+            iteration: record.variant.map(|v| i64::from(v.iteration)),
+            plan: record.variant.map_or(0, |v| i64::from(v.plan)),
+            record: packed(record)?,
+        })
+    }
+}
+
+/// What writes rows durably, all or none, and says which were new.
+pub trait Insert: Send + Sync + 'static {
+    fn insert<'a>(&'a self, rows: &'a [Row]) -> Answer<'a, HashSet<String>>;
+}
+
+struct Arriving {
+    row: Row,
+    answer: oneshot::Sender<Result<bool, StorageError>>,
+}
+
+/// The way in.
+#[derive(Clone, Debug)]
+pub struct Intake {
+    queue: mpsc::Sender<Arriving>,
+}
+
+impl Intake {
+    /// Starts the writing task on the current runtime; it ends with the last clone.
+    pub fn start(into: Arc<dyn Insert>) -> Intake {
+        let (queue, mut arriving) = mpsc::channel(QUEUE);
+        tokio::spawn(async move {
+            while let Some(first) = arriving.recv().await {
+                let batch = gathered(first, &mut arriving);
+                write(&*into, batch).await;
+            }
+        });
+        Intake { queue }
+    }
+
+    /// Adds a run; `false` if it is there already.
+    pub async fn add(&self, row: Row) -> Result<bool, StorageError> {
+        let (answer, written) = oneshot::channel();
+        let gone = || StorageError::NotAdded {
+            why: "the server is shutting down".into(),
+        };
+        let sent = self.queue.send(Arriving { row, answer }).await;
+        sent.map_err(|_| gone())?;
+        written.await.map_err(|_| gone())?
+    }
+}
+
+fn gathered(first: Arriving, arriving: &mut mpsc::Receiver<Arriving>) -> Vec<Arriving> {
+    let mut bytes = first.row.record.len();
+    let mut batch = vec![first];
+    while batch.len() < MOST_TOGETHER && bytes < MOST_BYTES {
+        let Ok(next) = arriving.try_recv() else { break };
+        bytes += next.row.record.len();
+        batch.push(next);
+    }
+    batch
+}
+
+async fn write(into: &dyn Insert, batch: Vec<Arriving>) {
+    let (rows, answers): (Vec<Row>, Vec<_>) = batch.into_iter().map(|a| (a.row, a.answer)).unzip();
+    match into.insert(&rows).await {
+        Ok(mut new) => {
+            // Of two senders of one run the first has added it.
+            for (row, answer) in rows.iter().zip(answers) {
+                // Whoever asked may have left.
+                let _ = answer.send(Ok(new.remove(&row.id)));
+            }
+        }
+        Err(error) if rows.len() == 1 => {
+            for answer in answers {
+                let why = error.to_string();
+                let _ = answer.send(Err(StorageError::NotAdded { why }));
+            }
+        }
+        // One row that the database will not have must not take the others with it.
+        Err(_) => {
+            for (row, answer) in rows.iter().zip(answers) {
+                let added = into.insert(std::slice::from_ref(row)).await;
+                let added = added.map(|new| !new.is_empty());
+                let _ = answer.send(added.map_err(|error| StorageError::NotAdded {
+                    why: error.to_string(),
+                }));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    /// Refuses rows named "bad", and waits before its first write until told.
+    struct Table {
+        rows: Mutex<HashSet<String>>,
+        writes: Mutex<Vec<usize>>,
+        entered: AtomicUsize,
+        held: tokio::sync::Semaphore,
+    }
+
+    impl Insert for Table {
+        fn insert<'a>(&'a self, rows: &'a [Row]) -> Answer<'a, HashSet<String>> {
+            Box::pin(async move {
+                self.entered.fetch_add(1, Ordering::SeqCst);
+                let turn = self.held.acquire().await.expect("open");
+                drop(turn);
+                self.writes.lock().unwrap().push(rows.len());
+                if rows.iter().any(|r| r.id == "bad") {
+                    let why = "bad".into();
+                    return Err(StorageError::NotAdded { why });
+                }
+                let mut table = self.rows.lock().unwrap();
+                let new = rows.iter().filter(|r| table.insert(r.id.clone()));
+                Ok(new.map(|r| r.id.clone()).collect())
+            })
+        }
+    }
+
+    fn row(id: &str) -> Row {
+        Row {
+            id: id.into(),
+            build: "ab".into(),
+            campaign: None,
+            iteration: None,
+            plan: 0,
+            record: Vec::new(),
+        }
+    }
+
+    #[tokio::test]
+    async fn what_gathers_is_written_at_once_and_a_bad_row_fails_alone() {
+        let table = Arc::new(Table {
+            rows: Mutex::default(),
+            writes: Mutex::default(),
+            entered: AtomicUsize::new(0),
+            held: tokio::sync::Semaphore::new(0),
+        });
+        let intake = Intake::start(Arc::clone(&table) as Arc<dyn Insert>);
+        let send = |id: &str| {
+            let (intake, row) = (intake.clone(), row(id));
+            tokio::spawn(async move { intake.add(row).await.ok() })
+        };
+        // The first is being written when the others come.
+        let mut senders = vec![send("a")];
+        while table.entered.load(Ordering::SeqCst) == 0 {
+            tokio::task::yield_now().await;
+        }
+        senders.extend(["b", "a", "bad", "c"].map(send));
+        while intake.queue.capacity() > QUEUE - 4 {
+            tokio::task::yield_now().await;
+        }
+        table.held.add_permits(1);
+        let mut answers = Vec::new();
+        for sender in senders {
+            answers.push(sender.await.expect("answered"));
+        }
+        assert_eq!(
+            answers,
+            [Some(true), Some(true), Some(false), None, Some(true)]
+        );
+        // The first alone, the rest together, then one by one.
+        assert_eq!(*table.writes.lock().unwrap(), [1, 4, 1, 1, 1, 1]);
+    }
+}
