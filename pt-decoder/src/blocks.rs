@@ -308,8 +308,9 @@ impl Iterator for Blocks<'_> {
 
     #[inline]
     fn next(&mut self) -> Option<ExecutionItem> {
-        if let Some(gap) = self.pending.take() {
-            return Some(ExecutionItem::Gap(gap));
+        // Asked first: taking it would write, for every block.
+        if self.pending.is_some() {
+            return self.pending.take().map(ExecutionItem::Gap);
         }
         loop {
             let walk = match &mut self.way {

@@ -65,7 +65,7 @@ pub fn of_trace(input: &TracedInput<'_>, plan: &TrackingPlan) -> DecodedRun {
 
 /// Adds what the trace of a run says to what its hooks recorded.
 pub fn add_trace(run: &mut DecodedRun, traced: &TracedRun, plan: &TrackingPlan) {
-    run.by_trace = true;
+    run.by_trace |= !traced.threads.is_empty();
     run.trace.gaps.extend(traced.gaps.iter().cloned());
     let wanted: BTreeSet<StatementId> = plan.all_statements().map(|it| it.id).collect();
     for thread in &traced.threads {
