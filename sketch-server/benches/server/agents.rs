@@ -140,7 +140,7 @@ async fn send(
         let id = format!("{name}-{number}");
         let length = before.len() + id.len() + after.len();
         let request = format!(
-            "POST /api/v1/runs HTTP/1.1\r\nhost: bench\r\ncontent-type: application/json\r\n\
+            "POST /api/v1/runs HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n\
              content-length: {length}\r\n\r\n{before}{id}{after}"
         );
         let from = Instant::now();
