@@ -442,6 +442,10 @@ impl<'ctx> Hooks<'ctx> {
             BasicValueEnum::StructValue(_) | BasicValueEnum::ArrayValue(_) => {
                 return Ok(wide.const_zero());
             }
+            // Pointers are not cast together; two are too wide to be carried anyway.
+            BasicValueEnum::VectorValue(vector) if vector_bits(vector.get_type()).is_none() => {
+                return Ok(wide.const_zero());
+            }
             _ => {
                 let bits = NonZero::new(8 * size);
                 let Some(Ok(same_width)) = bits.map(|b| self.context.custom_width_int_type(b))

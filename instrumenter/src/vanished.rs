@@ -24,11 +24,18 @@ pub fn vanished<'ctx>(
 ) -> BTreeSet<String> {
     let calls = calls(locator, written);
     let seen = seen(locator, optimised);
+    // One that was inlined nowhere and is still there is called, or the call is dead.
+    let names = |inlined: bool| -> HashSet<&str> {
+        let keys = seen.keys().filter(|(_, _, at)| (*at != 0) == inlined);
+        keys.map(|(_, function, _)| &**function).collect()
+    };
+    let (inlined, whole) = (names(true), names(false));
+    let can_vanish = |f: &str| inlined.contains(f) || !whole.contains(f);
     let mut vanished: BTreeSet<String> = BTreeSet::new();
     let mut open: Vec<String> = Vec::new();
     for ((_, function, _), spots) in &seen {
         for (spot, callee) in calls.get(&**function).into_iter().flatten() {
-            if !spots.contains(spot) && vanished.insert(callee.clone()) {
+            if !spots.contains(spot) && can_vanish(callee) && vanished.insert(callee.clone()) {
                 open.push(callee.clone());
             }
         }
@@ -36,7 +43,7 @@ pub fn vanished<'ctx>(
     // What they called has gone with them.
     while let Some(function) = open.pop() {
         for (_, callee) in calls.get(&function).into_iter().flatten() {
-            if vanished.insert(callee.clone()) {
+            if can_vanish(callee) && vanished.insert(callee.clone()) {
                 open.push(callee.clone());
             }
         }
