@@ -1,3 +1,4 @@
+#!/usr/bin/env bash
 # Run in SQLite's tree by real-programs.sh: the application with the amalgamation, as
 # on a system whose C library has no recursive mutexes.
 [ -e sqlite3.c ] || make sqlite3.c

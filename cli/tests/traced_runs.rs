@@ -275,10 +275,8 @@ fn raw_traces_become_a_diagnosis() {
             (1, 1),
             "{flags}"
         );
-        let mut next = 1;
-        for _ in 0..20 {
+        for next in 1..=20 {
             server.post(&success(next));
-            next += 1;
         }
         server.post(&failing.next().unwrap());
         // What was decoded survives a restart, and nothing is counted twice.

@@ -268,8 +268,16 @@ fn a_hammered_watchpoint_accounts_for_every_hit() {
     let (output, record) = workshop.record_tracked_with(UNGOVERNED, &pair, &["hammer"]);
     assert_eq!(output.status.code(), Some(0));
     let kept = record.watch.hits.len() as u64;
-    assert!(kept > 0 && kept <= 4096, "{kept}");
-    assert!(record.watch.counted > kept);
+    assert!((2048..=4096).contains(&kept), "{kept}");
+    // The program stores 20,000 times; after about two thousand watching ends.
+    let said = "watching ended before the run did";
+    let ended = record.gaps.iter().any(|gap| gap.starts_with(said));
+    assert!(
+        ended || record.watch.counted == 20_000,
+        "{} hits, {:?}",
+        record.watch.counted,
+        record.gaps
+    );
     assert_eq!(
         record.watch.counted,
         kept + said_missing(&record),

@@ -81,10 +81,6 @@ pub struct Blocks<'t> {
 }
 
 /// How the trace is being followed.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "there is one of it, and it is hot"
-)]
 enum Way<'t> {
     Swift(Walk<'t>),
     Slow(Piece<'t>),

@@ -174,8 +174,11 @@ pub extern "C" fn step_in_front(signal: i32) {
                 restorer: __failsketch_restorer as *const () as usize,
                 mask: u64::MAX,
             },
+            // Without the flag the kernel leaves the siginfo unwritten; a handler that
+            // did not ask for it does not look at it.
             _ => sys::SignalAction {
                 handler: __failsketch_handler as *const () as usize,
+                flags: theirs.flags | SA_SIGINFO,
                 ..theirs
             },
         };

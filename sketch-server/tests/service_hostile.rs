@@ -66,7 +66,7 @@ fn contradictory_records_are_refused_and_counted() {
     let mut unhooked = good.clone();
     unhooked.variant = None;
     let mut unlikely = good.clone();
-    unlikely.sampling_probability = f64::MIN_POSITIVE * -1.0;
+    unlikely.sampling_probability = -f64::MIN_POSITIVE;
     let cases = [
         (twice, "thread 0 is in the record twice"),
         (backwards, "ended before it began"),
