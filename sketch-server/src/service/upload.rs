@@ -39,9 +39,32 @@ impl FromRequest<Arc<Service>> for Upload {
     type Rejection = Refusal;
 
     async fn from_request(request: Request, service: &Arc<Service>) -> Result<Upload, Refusal> {
-        let declared = checked(request.headers(), &service.limits)?;
-        taken_in(request.into_body(), declared, service).await
+        match checked(request.headers(), &service.limits) {
+            Ok(declared) => taken_in(request.into_body(), declared, service).await,
+            Err(refusal) => {
+                passed_by(request.into_body(), &service.limits).await;
+                Err(refusal)
+            }
+        }
     }
+}
+
+/// Lets a body that is refused pass by for a while, keeping nothing of it: most
+/// senders listen for an answer only once they have sent everything.
+async fn passed_by(body: Body, limits: &Limits) {
+    let most = 4 * limits.body;
+    let passing = async {
+        let mut stream = body.into_data_stream();
+        let mut passed = 0;
+        while let Some(Ok(chunk)) = stream.next().await {
+            passed += chunk.len();
+            if passed > most {
+                break;
+            }
+        }
+    };
+    // Whether it ended or not, the refusal is the same.
+    let _ = tokio::time::timeout(limits.body_grace, passing).await;
 }
 
 /// What the head says about the body: nothing, or its length.
