@@ -88,7 +88,7 @@ fn the_preloadable_object_needs_the_loader_and_offers_what_it_stands_in_front_of
     );
     // A few kilobytes, as promised.
     assert!(
-        runtime::PRELOAD.len() < 16 << 10,
+        runtime::PRELOAD.len() < 24 << 10,
         "{}",
         runtime::PRELOAD.len()
     );
