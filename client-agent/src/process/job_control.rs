@@ -107,9 +107,10 @@ fn stop_of(signal: i32) {
         libc::sigemptyset(set.as_mut_ptr());
         libc::sigaddset(set.as_mut_ptr(), signal);
         let action = libc::signal(signal, libc::SIG_DFL);
-        // Only once: what the terminal sent to both of us is done with hereby.
-        libc::pthread_sigmask(libc::SIG_UNBLOCK, set.as_ptr(), ptr::null_mut());
+        // Sent while it is blocked: should the terminal's own, sent to both of us,
+        // still wait there, the two are one, and we stop only once.
         libc::kill(libc::getpid(), signal);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, set.as_ptr(), ptr::null_mut());
         libc::pthread_sigmask(libc::SIG_BLOCK, set.as_ptr(), ptr::null_mut());
         libc::signal(signal, action);
     }
