@@ -6,7 +6,7 @@ mod service_support;
 use service_support::double::Double;
 use service_support::records::{crash, tracked, untracked};
 use service_support::{Server, config, until_closed};
-use sketch_model::{CampaignId, Outcome, SiteId, ThreadIndex, Tsc, VariantRef};
+use sketch_model::{CampaignId, Outcome, ProbeKind, SiteId, ThreadIndex, Tsc, VariantRef};
 use std::io::Write;
 use std::net::TcpStream;
 use std::time::Duration;
@@ -83,6 +83,21 @@ fn contradictory_records_are_refused_and_counted() {
     assert_eq!(refused(&server, "contradictory"), count);
     assert_eq!(good.threads[0].index, ThreadIndex(0));
     unharmed(server);
+}
+
+#[test]
+fn a_string_is_not_taken_for_a_time() {
+    let data = tempfile::tempdir().unwrap();
+    let server = started(&data);
+    let mut told = tracked("told", variant(), Outcome::Success);
+    let mut text = told.threads[0].head[0].clone();
+    (text.kind, text.size) = (ProbeKind::Text, 1);
+    text.after = Tsc(u64::from(b'a'));
+    assert!(text.after < text.before);
+    told.threads[0].head.push(text);
+    server.upload(&told);
+    assert_eq!(server.campaign(1).tracked_successful, 1);
+    server.stop();
 }
 
 #[test]

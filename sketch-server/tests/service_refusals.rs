@@ -140,7 +140,7 @@ fn a_body_over_the_limit_is_refused() {
     let address = server.url("");
     let mut connection = TcpStream::connect(address.trim_start_matches("http://")).unwrap();
     let head = format!(
-        "POST /api/v1/runs HTTP/1.1\r\nhost: here\r\ncontent-length: {}\r\n\r\n",
+        "POST /api/v1/runs HTTP/1.1\r\nhost: localhost\r\ncontent-length: {}\r\n\r\n",
         (16 << 20) + 1
     );
     connection.write_all(head.as_bytes()).unwrap();

@@ -194,18 +194,6 @@ async fn campaigns_builds_slices_and_all_sketch_versions_read_back(place: Place)
     assert_eq!(storage.slice(CampaignId(1)).await.unwrap(), Some(slice));
     let read = storage.iteration(iteration.variant).await.unwrap();
     assert_eq!(read, Some(iteration));
-    let of = storage.build_of(VariantRef {
-        campaign: CampaignId(1),
-        iteration: 1,
-        plan: 0,
-    });
-    assert_eq!(of.await.unwrap(), Some(build));
-    let of = storage.build_of(VariantRef {
-        campaign: CampaignId(1),
-        iteration: 2,
-        plan: 0,
-    });
-    assert_eq!(of.await.unwrap(), None);
     let one = CampaignId(1);
     assert_eq!(storage.sketch(one, None).await.unwrap(), Some(sketch(1, 2)));
     assert_eq!(

@@ -208,10 +208,12 @@ mod tests {
 
     fn sides(successors: &[&[BlockId]], shared: &[(usize, u32)]) -> Vec<[Vec<u32>; 2]> {
         let mut found = Vec::new();
-        let program = crate::load::Loader::new(sketch_model::BuildId("ab".into()))
-            .finish()
-            .unwrap();
-        of_function(&program, 0, &function(successors, shared), &mut found);
+        of_function(
+            &Program::without_code(),
+            0,
+            &function(successors, shared),
+            &mut found,
+        );
         let numbers = |side: &Vec<CodePlace>| side.iter().map(|(id, _)| id.0).collect();
         let both = |it: &BranchSides| [numbers(&it.places[0]), numbers(&it.places[1])];
         found.iter().map(both).collect()

@@ -123,6 +123,12 @@ impl Loader {
 }
 
 impl Program {
+    /// A program without code, for tests of what looks at one function.
+    #[cfg(test)]
+    pub(crate) fn without_code() -> Program {
+        finish(BuildId("ab".into()), Tables::default(), Vec::new())
+    }
+
     /// Reads the modules of one program.
     pub fn load(build: BuildId, modules: &[ModuleInput<'_>]) -> Result<Program, SlicerError> {
         let mut loader = Loader::new(build);

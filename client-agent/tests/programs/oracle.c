@@ -8,8 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 #define THREADS 4
-#define PAIRS 50
-#define EVENTS 1280 // as many as a thread's slot keeps
+#define PAIRS 30 // of threads; fewer threads than the record has slots
+#define EVENTS 2000 // fewer than a slot keeps
 #define LOADS 150
 
 static volatile long tickets __attribute__((aligned(64)));

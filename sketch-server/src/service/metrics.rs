@@ -16,7 +16,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::Registry;
+use prometheus_client::registry::{Metric, Registry};
 use sketch_model::RunRecord;
 use std::sync::Arc;
 use std::time::Instant;
@@ -76,82 +76,47 @@ pub struct Metrics {
 
 impl Default for Metrics {
     fn default() -> Metrics {
-        let mut registry = Registry::with_prefix("failsketch");
-        let seconds: Family<OfRoute, Histogram> =
-            Family::new_with_constructor(|| Histogram::new(BUCKETS));
-        let metrics = Metrics {
-            requests: Family::default(),
-            seconds,
-            refusals: Family::default(),
-            runs: Family::default(),
-            repeated: Counter::default(),
-            connections: Gauge::default(),
-            turned_away: Counter::default(),
-            handshakes_failed: Counter::default(),
-            silent: Counter::default(),
-            upload_bytes: Gauge::default(),
-            streams: Gauge::default(),
-            agents: Gauge::default(),
-            campaigns: Family::default(),
-            registry: Registry::default(),
-        };
-        registry.register("requests", "Requests answered", metrics.requests.clone());
-        registry.register(
-            "request_seconds",
-            "Time to answer a request",
-            metrics.seconds.clone(),
-        );
-        registry.register(
-            "refusals",
-            "Requests refused, by reason",
-            metrics.refusals.clone(),
-        );
-        registry.register("runs_accepted", "Runs accepted", metrics.runs.clone());
-        registry.register(
-            "runs_repeated",
-            "Records of runs that were known already",
-            metrics.repeated.clone(),
-        );
-        registry.register(
-            "connections",
-            "Open connections",
-            metrics.connections.clone(),
-        );
-        registry.register(
-            "connections_turned_away",
-            "Connections beyond what one address may have",
-            metrics.turned_away.clone(),
-        );
-        registry.register(
-            "handshakes_failed",
-            "TLS handshakes that failed",
-            metrics.handshakes_failed.clone(),
-        );
-        registry.register(
-            "connections_silent",
-            "Connections closed because no request came in time",
-            metrics.silent.clone(),
-        );
-        registry.register(
-            "upload_bytes",
-            "Memory that uploads under way hold",
-            metrics.upload_bytes.clone(),
-        );
-        registry.register("streams", "Pages followed live", metrics.streams.clone());
-        registry.register(
-            "agents",
-            "Agents heard of since the start",
-            metrics.agents.clone(),
-        );
-        registry.register(
-            "campaigns",
-            "Diagnoses, by state",
-            metrics.campaigns.clone(),
-        );
+        let mut shown = Shown(Registry::with_prefix("failsketch"));
         Metrics {
-            registry,
-            ..metrics
+            requests: shown.count("requests", "Requests answered"),
+            seconds: shown.metric(
+                "request_seconds",
+                "Time to answer a request",
+                Family::new_with_constructor(|| Histogram::new(BUCKETS)),
+            ),
+            refusals: shown.count("refusals", "Requests refused, by reason"),
+            runs: shown.count("runs_accepted", "Runs accepted"),
+            repeated: shown.count("runs_repeated", "Records of runs that were known already"),
+            connections: shown.count("connections", "Open connections"),
+            turned_away: shown.count(
+                "connections_turned_away",
+                "Connections beyond what one address may have",
+            ),
+            handshakes_failed: shown.count("handshakes_failed", "TLS handshakes that failed"),
+            silent: shown.count(
+                "connections_silent",
+                "Connections closed because no request came in time",
+            ),
+            upload_bytes: shown.count("upload_bytes", "Memory that uploads under way hold"),
+            streams: shown.count("streams", "Pages followed live"),
+            agents: shown.count("agents", "Agents heard of since the start"),
+            campaigns: shown.count("campaigns", "Diagnoses, by state"),
+            registry: shown.0,
         }
+    }
+}
+
+/// What has been registered so far.
+struct Shown(Registry);
+
+impl Shown {
+    fn count<M: Metric + Clone + Default>(&mut self, name: &str, help: &str) -> M {
+        self.metric(name, help, M::default())
+    }
+
+    fn metric<M: Metric + Clone>(&mut self, name: &str, help: &str, metric: M) -> M {
+        self.0.register(name, help, metric.clone());
+        metric
     }
 }
 

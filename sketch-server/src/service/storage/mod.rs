@@ -201,9 +201,6 @@ pub trait Storage: Send + Sync {
     fn build_counts<'a>(&'a self, build: &'a BuildId) -> Answer<'a, BuildCounts>;
     fn slice(&self, id: CampaignId) -> Answer<'_, Option<Slice>>;
     fn iteration(&self, variant: VariantRef) -> Answer<'_, Option<IterationRecord>>;
-    /// The build that a tracked build was made of, if there is such a one. It
-    /// never changes.
-    fn build_of(&self, variant: VariantRef) -> Answer<'_, Option<BuildId>>;
     /// Reserves `count` patch versions above all earlier ones; returns the first.
     fn reserve_patch_versions(&self, count: u64) -> Answer<'_, u64>;
     /// A version of a sketch, or the latest.

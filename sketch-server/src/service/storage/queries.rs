@@ -176,24 +176,6 @@ macro_rules! shared_queries {
             })
         }
 
-        fn build_of(&self, variant: VariantRef) -> Answer<'_, Option<BuildId>> {
-            Box::pin(async move {
-                sqlx::query(
-                    "SELECT campaigns.build AS build FROM iterations
-                     JOIN campaigns ON campaigns.id = iterations.campaign
-                     WHERE campaign = $1 AND iteration = $2 AND plan_number = $3",
-                )
-                .bind(variant.campaign.0 as i64)
-                .bind(i64::from(variant.iteration))
-                .bind(i64::from(variant.plan))
-                .fetch_optional(&self.readers)
-                .await
-                .map_err(failing_to("find the build of a tracked build"))?
-                .map(|row| column(&row, "build").map(BuildId))
-                .transpose()
-            })
-        }
-
         fn reserve_patch_versions(&self, count: u64) -> Answer<'_, u64> {
             Box::pin(async move {
                 let count = count.max(1) as i64;
