@@ -104,8 +104,11 @@ fn buttons_offer_what_can_be_done() {
             .collect()
     };
     use CampaignState::*;
-    assert_eq!(offered(Tracking, Some(1)), ["stop", "widen", "declare"]);
-    assert_eq!(offered(Preparing, None), ["stop", "widen"]);
+    assert_eq!(
+        offered(Tracking, Some(1)),
+        ["stop", "pin", "widen", "declare"]
+    );
+    assert_eq!(offered(Preparing, None), ["stop", "pin", "widen"]);
     assert_eq!(offered(Stopped, Some(1)), ["resume", "widen", "declare"]);
     assert_eq!(offered(Settled, Some(1)), ["resume", "widen"]);
     assert_eq!(offered(Failed, Some(1)), [""; 0]);
