@@ -10,7 +10,7 @@
 //! PSB every few kilobytes.
 
 use crate::{
-    packets::{Packet, PacketItem, Packets},
+    packets::{Mode, Packet, PacketItem, Packets},
     psb::next_psb,
 };
 use std::io::{self, Read};
@@ -114,18 +114,22 @@ impl<R: Read> Chunks<R> {
     }
 }
 
-/// How many bytes from a PSB at the beginning to behind its PSBEND.
+/// How many bytes from a PSB at the beginning to behind its PSBEND; none if it is
+/// no place to begin at: it does not end, or code runs there in no stated mode.
 pub(crate) fn head(trace: &[u8]) -> usize {
     let near = &trace[..trace.len().min(LONGEST_HEAD)];
     if next_psb(near, 0) != Some(0) {
         return 0;
     }
-    let mut ended = false;
+    let (mut ended, mut runs, mut mode) = (false, false, false);
     for item in Packets::new(near) {
         match item {
             PacketItem::Packet { offset, .. } if ended => return offset as usize,
             PacketItem::Packet { packet, .. } => match packet {
+                Packet::PsbEnd if runs && !mode => return 0,
                 Packet::PsbEnd => ended = true,
+                Packet::Fup(_) => runs = true,
+                Packet::Mode(Mode::Exec { .. }) => mode = true,
                 Packet::Ovf => return 0,
                 _ => {}
             },

@@ -115,6 +115,25 @@ fn counted(items: &[ExecutionItem]) -> (u64, Vec<Step>) {
     (instructions, others)
 }
 
+/// libipt tells the code of a block that it cannot finish as far as it happens to
+/// have it in its cache: just before a gap, one may tell a few instructions more.
+fn same_to_the_gap(ours: &[Step], theirs: &[Step], place: &str) {
+    let (Some((our_end, ours)), Some((their_end, theirs))) =
+        (ours.split_last(), theirs.split_last())
+    else {
+        assert_eq!(ours, theirs, "{place}");
+        return;
+    };
+    assert_eq!(our_end, their_end, "{place}");
+    let same = ours.iter().zip(theirs).take_while(|(a, b)| a == b).count();
+    let more = ours.len().max(theirs.len()) - same;
+    let allowed = usize::from(matches!(our_end, Step::Gap(_))) * 4;
+    assert!(
+        same == ours.len().min(theirs.len()) && more <= allowed,
+        "{place}: {ours:x?} and {theirs:x?}"
+    );
+}
+
 /// Each bit is turned: up to the first gap, and about its reason, both say the
 /// same. Behind it they may go on at different PSBs: libipt distrusts one that
 /// contradicts what came before, and we begin anew with it.
@@ -133,7 +152,7 @@ fn damaged_anywhere() {
                 if states_a_mode(&trace, at) {
                     assert_eq!(counted(&ours), counted(&theirs), "{place}");
                 } else {
-                    assert_eq!(steps(&ours, &image), steps(&theirs, &image), "{place}");
+                    same_to_the_gap(&steps(&ours, &image), &steps(&theirs, &image), &place);
                 }
                 compared += 1;
                 broken += usize::from(gap);

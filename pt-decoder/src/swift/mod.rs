@@ -331,17 +331,20 @@ impl<'t> Walk<'t> {
     /// The times in it count at once, whoever asks.
     fn head(&mut self) -> Option<(Option<u64>, usize)> {
         let (mut at, mut position, mut last_ip) = (None, self.position, 0);
+        let mut mode = false;
         loop {
             let (found, length) = packet(&self.trace[position..])?;
             position += length;
             match found {
                 Swift::Psb if position - length != self.position => return None,
-                Swift::Psb | Swift::Nothing | Swift::Mode64 => {}
+                Swift::Mode64 => mode = true,
+                Swift::Psb | Swift::Nothing => {}
                 Swift::Tsc(tsc) => self.clock.tsc(tsc),
                 Swift::Tma { ctc, fast } => self.clock.tma(ctc, fast),
                 Swift::Mtc(shown) => self.clock.mtc(shown),
                 Swift::Fup(address) => at = Some(address.expand(&mut last_ip)?),
-                Swift::PsbEnd => return Some((at, position)),
+                // Where code runs, the processor says in which mode.
+                Swift::PsbEnd => return (mode || at.is_none()).then_some((at, position)),
                 _ => return None,
             }
         }
