@@ -42,11 +42,16 @@ fn matches(ideal: &IdealPredictor, predictor: &Value, sketch: &Value) -> bool {
     if predictor["class"] != class || body.is_null() {
         return false;
     }
-    let statements: Vec<&Value> = match body["statements"].as_array() {
-        Some(several) => several.iter().collect(),
-        None => vec![&body["statement"]],
+    // What a call saw is at the call, wherever the function called lies.
+    let statements: Vec<&Value> = match (body["statements"].as_array(), body.get("caller")) {
+        (Some(several), _) => several.iter().collect(),
+        (None, Some(caller)) => vec![caller],
+        (None, None) => vec![&body["statement"]],
     };
-    let quoted = quoted(predictor["sentence"].as_str().unwrap_or_default());
+    let mut quoted = quoted(predictor["sentence"].as_str().unwrap_or_default());
+    if body.get("caller").is_some() && quoted.len() > 1 {
+        quoted.remove(0);
+    }
     let pattern_fits = ideal
         .pattern
         .as_ref()

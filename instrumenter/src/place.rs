@@ -22,7 +22,9 @@ use inkwell::targets::TargetData;
 use inkwell::values::{
     AsValueRef, BasicValueEnum, FunctionValue, InstructionOpcode, InstructionValue, Operand,
 };
-use sketch_model::{Placement, PointKind, Purpose, Site, SiteId, StatementId, TrackingPlan};
+use sketch_model::{
+    Placement, PointKind, Purpose, Site, SiteId, Statement, StatementId, TrackingPlan,
+};
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
 
@@ -185,7 +187,7 @@ pub fn functions_with_sites<'ctx>(
 /// Sites by the function and line of their statement.
 struct SiteIndex<'p> {
     by_line: HashMap<(&'p str, u32), Vec<&'p Site>>,
-    files: HashMap<StatementId, &'p str>,
+    statements: HashMap<StatementId, &'p Statement>,
 }
 
 impl<'p> SiteIndex<'p> {
@@ -198,11 +200,10 @@ impl<'p> SiteIndex<'p> {
                 by_line.entry(line).or_default().push(site);
             }
         }
-        let files = statements
-            .into_iter()
-            .map(|(id, s)| (id, s.location.file.as_str()))
-            .collect();
-        SiteIndex { by_line, files }
+        SiteIndex {
+            by_line,
+            statements,
+        }
     }
 
     /// The sites written at `position`, whatever their kind.
@@ -215,10 +216,30 @@ impl<'p> SiteIndex<'p> {
             .filter(|site| site.column == position.column)
             .filter(|site| {
                 // Two static functions of one name live in different files.
-                self.files
+                self.statements
                     .get(&site.statement)
-                    .is_none_or(|file| **file == *position.file)
+                    .is_none_or(|s| *s.location.file == *position.file)
             })
+    }
+
+    /// Whether an access that came here through these calls is this site's: one
+    /// that is for a caller takes what that one calls, the others have the rest.
+    fn is_called(&self, site: &Site, written: &Position, through: &[Position]) -> bool {
+        let is_by = |caller: StatementId| {
+            let call = through.first().zip(self.statements.get(&caller));
+            call.is_some_and(|(call, s)| {
+                *call.function == *s.function
+                    && call.line == s.location.line
+                    && *call.file == *s.location.file
+            })
+        };
+        match site.caller {
+            Some(caller) => is_by(caller),
+            None => !self
+                .at(written)
+                .filter(|other| other.kind == site.kind)
+                .any(|other| other.caller.is_some_and(is_by)),
+        }
     }
 }
 
@@ -240,6 +261,7 @@ fn find<'ctx, 'p>(
                     index
                         .at(written)
                         .filter(|site| fits(site.kind, instruction))
+                        .filter(|site| index.is_called(site, written, inlined_through))
                         .map(|site| (site, instruction)),
                 );
                 // A call that was inlined is reached where its body begins.

@@ -3,7 +3,7 @@
 //! The first events of a thread stay; later ones go round a ring. Beside them
 //! the thread keeps an account of its edges (which way a branch went, which
 //! point was reached): how often, first and last when. What is in the account is
-//! known whatever the ring forgets. After [`EDGE_SATURATION`] events an edge
+//! known whatever the ring forgets. After [`edge_saturation`] events an edge
 //! goes into the account alone. So does an access: the account then holds the
 //! latest one, and what all its values looked like.
 //!
@@ -15,7 +15,7 @@
 use crate::{
     governor,
     layout::{
-        EDGE_SATURATION, EDGES, Edge, Event, HEAD_EVENTS, REACHED, RING_EVENTS, SAW_NEGATIVE, SAW_NON_ZERO,
+        EDGES, Edge, Event, HEAD_EVENTS, edge_saturation, REACHED, RING_EVENTS, SAW_NEGATIVE, SAW_NON_ZERO,
         SAW_ZERO, ThreadSlot,
     },
     state, sys, threads,
@@ -107,8 +107,9 @@ pub unsafe fn access(slot: *mut ThreadSlot, said: Said, way: u32, cost: u64) {
             let count = (*edge).count + 1;
             (*edge).count = count;
             (*edge).shapes |= shapes_of(said.value, said.size);
-            if count > EDGE_SATURATION {
+            if count > edge_saturation((*slot).count) {
                 (*slot).saturated += 1;
+                (*edge).missed += 1;
                 let latest = &raw mut (*edge).latest;
                 (&raw mut (*latest).kind).write_volatile(0);
                 compiler_fence(Ordering::Release);
@@ -172,7 +173,7 @@ pub unsafe fn pass(slot: *mut ThreadSlot, kind: u16, site: u32, successor: u32, 
         } else {
             let count = (*edge).count + 1;
             (*edge).count = count;
-            if count > EDGE_SATURATION {
+            if count > edge_saturation((*slot).count) {
                 (*slot).saturated += 1;
                 if count.is_multiple_of(LAST_EVERY) {
                     (*edge).last = sys::tsc();
@@ -212,7 +213,7 @@ pub unsafe fn is_saturated(slot: *mut ThreadSlot, site: u32) -> bool {
     // SAFETY: the edge is in the thread's own account.
     unsafe {
         let edge = edge_of(slot, site, REACHED);
-        !edge.is_null() && (*edge).count > EDGE_SATURATION
+        !edge.is_null() && (*edge).count > edge_saturation((*slot).count)
     }
 }
 

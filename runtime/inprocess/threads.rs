@@ -267,6 +267,7 @@ pub unsafe fn clear(slot: *mut ThreadSlot) {
         while at < crate::layout::EDGES {
             (&raw mut (*edges.add(at)).site).write_volatile(0);
             (&raw mut (*edges.add(at)).count).write_volatile(0);
+            (&raw mut (*edges.add(at)).missed).write_volatile(0);
             (&raw mut (*edges.add(at)).shapes).write_volatile(0);
             (&raw mut (*edges.add(at)).latest.kind).write_volatile(0);
             at += 1;

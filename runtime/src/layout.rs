@@ -15,7 +15,7 @@
 /// "FSKETCH" and a byte that no text has.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"FSKETCH\x01");
 /// Grows with every change of this file.
-pub const VERSION: u32 = 7;
+pub const VERSION: u32 = 8;
 
 /// The variable that activates the runtime: `<fd>:<nonce in 16 hex digits>`.
 pub const ACTIVATION_VARIABLE: &str = "FAILSKETCH_FD";
@@ -30,11 +30,27 @@ pub const HEAD_EVENTS: usize = 256;
 /// A thread's last events. A power of two.
 pub const RING_EVENTS: usize = 4096;
 /// Edges a thread keeps an account of. A power of two.
-pub const EDGES: usize = 256;
+pub const EDGES: usize = 512;
 /// How often one thread writes the same edge or access down as an event; after
 /// that it is only counted, and of accesses the latest is kept, so that a hot
 /// loop does not push out what came before it.
 pub const EDGE_SATURATION: u64 = 512;
+
+/// The same for a slot that holds `count` events already: the fuller it is, the
+/// sooner what is frequent gives way to what is rare, so that nothing is lost but
+/// repetitions.
+pub const fn edge_saturation(count: u64) -> u64 {
+    const ALL: u64 = (HEAD_EVENTS + RING_EVENTS) as u64;
+    if count < ALL / 2 {
+        EDGE_SATURATION
+    } else if count < ALL / 4 * 3 {
+        EDGE_SATURATION / 8
+    } else if count < ALL / 8 * 7 {
+        EDGE_SATURATION / 64
+    } else {
+        EDGE_SATURATION / 256
+    }
+}
 /// [`Edge::successor`] of a point that is merely reached, of an access, and of the
 /// beginning and the end of a synchronisation call.
 pub const REACHED: u32 = u32::MAX;
@@ -147,8 +163,10 @@ pub struct Edge {
     pub successor: u32,
     pub count: u64,
     pub first: u64,
-    /// Exact while `count` is at most [`EDGE_SATURATION`]; then a lower bound.
+    /// Exact while all are events; then a lower bound.
     pub last: u64,
+    /// Of an access: how many are no events.
+    pub missed: u64,
     /// What the values of an access looked like, all of them.
     pub shapes: u64,
     /// The latest event of a saturated access; its `kind` is zero while it is

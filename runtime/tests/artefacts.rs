@@ -106,7 +106,7 @@ fn the_layout_is_the_one_that_its_version_names() {
     assert_eq!(size_of::<Event>(), 40);
     assert_eq!(
         size_of::<ThreadSlot>(),
-        64 + 80 * EDGES + 40 * (HEAD_EVENTS + RING_EVENTS)
+        64 + 88 * EDGES + 40 * (HEAD_EVENTS + RING_EVENTS)
     );
     assert_eq!(REGION_SIZE % 4096, 0);
     assert!(RING_EVENTS.is_power_of_two());

@@ -41,6 +41,10 @@ pub struct Site {
     /// Only [`Purpose::Statement`] counts for σ.
     #[serde(default)]
     pub purpose: Purpose,
+    /// Of an access in a small function that is called from many places: only
+    /// where the call in this statement was inlined.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caller: Option<StatementId>,
 }
 
 /// What the record of a site proves about a statement without one.
@@ -126,6 +130,14 @@ impl TrackingPlan {
             .get(id.0 as usize)
             .filter(|s| s.id == id)
             .or_else(|| self.sites.iter().find(|s| s.id == id))
+    }
+
+    /// All sites of the access that a site is of, itself among them: they differ
+    /// in who calls.
+    pub fn copies<'a>(&'a self, site: &'a Site) -> impl Iterator<Item = &'a Site> {
+        self.sites.iter().filter(move |other| {
+            (other.statement, other.kind, other.column) == (site.statement, site.kind, site.column)
+        })
     }
 
     pub fn tracks(&self, id: StatementId) -> bool {

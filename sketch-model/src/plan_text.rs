@@ -99,8 +99,13 @@ impl TrackingPlan {
 
     fn site_name(&self, site: &Site) -> String {
         let statement = self.all_statements().find(|s| s.id == site.statement);
+        let caller = site.caller.map(|caller| {
+            let calling = self.all_statements().find(|s| s.id == caller);
+            format!(" called at {}", place(calling))
+        });
         let (place, column) = (place(statement), site.column);
-        format!("{place}:{column} {} [{}]", site.kind, site.purpose)
+        let caller = caller.unwrap_or_default();
+        format!("{place}:{column}{caller} {} [{}]", site.kind, site.purpose)
     }
 
     fn site_names(&self) -> BTreeSet<String> {
@@ -202,6 +207,7 @@ mod tests {
             size: 4,
             arm_slot: (id == 0).then_some(0),
             purpose: Purpose::Statement,
+            caller: None,
         };
         TrackingPlan {
             schema: Schema::default(),

@@ -72,6 +72,9 @@ pub enum Predictor {
         column: u32,
         location: LocationName,
         shape: ValueShape,
+        /// Only where this statement calls the function that makes the access.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        caller: Option<StatementId>,
     },
     /// Did these accesses to one location ever happen in this order?
     /// The statements are listed in that order.
@@ -118,6 +121,18 @@ impl Predictor {
                 std::slice::from_ref(statement)
             }
             Predictor::Order { statements, .. } => statements,
+        }
+    }
+
+    /// What it says happened, for explaining how that came to be: where it matters
+    /// who called, the calls by others explain nothing.
+    pub fn causes(&self) -> &[StatementId] {
+        match self {
+            Predictor::Value {
+                caller: Some(caller),
+                ..
+            } => std::slice::from_ref(caller),
+            _ => self.statements(),
         }
     }
 }

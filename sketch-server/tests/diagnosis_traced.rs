@@ -41,6 +41,7 @@ fn plan(tier: Tier) -> TrackingPlan {
         size: 0,
         arm_slot: None,
         purpose: Purpose::Statement,
+        caller: None,
     };
     TrackingPlan {
         schema: Schema::default(),

@@ -90,7 +90,7 @@ fn a_string_is_not_taken_for_a_time() {
     let data = tempfile::tempdir().unwrap();
     let server = started(&data);
     let mut told = tracked("told", variant(), Outcome::Success);
-    let mut text = told.threads[0].head[0].clone();
+    let mut text = told.threads[0].head[0];
     (text.kind, text.size) = (ProbeKind::Text, 1);
     text.after = Tsc(u64::from(b'a'));
     assert!(text.after < text.before);

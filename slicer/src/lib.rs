@@ -27,6 +27,7 @@ mod andersen;
 mod branch_points;
 mod branch_sides;
 mod bulk;
+mod by_caller;
 mod bytes;
 mod calls;
 mod carried;
@@ -68,6 +69,7 @@ mod roles;
 mod slice;
 mod sound;
 mod stored;
+mod waits;
 mod walk;
 
 pub use alias::{Alias, UnknownAlias};

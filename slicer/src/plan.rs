@@ -44,6 +44,7 @@ pub fn plan(slice: &Slice, sigma: u32, discovered: &[SliceEntry]) -> TrackingPla
                 size: point.size,
                 arm_slot: slot.map(|slot| slot as u8),
                 purpose: Purpose::Statement,
+                caller: None,
             });
         }
     }

@@ -10,6 +10,7 @@
 
 use crate::branch_points::branch_points;
 use crate::bulk::without_bulk;
+use crate::by_caller::tell_callers_apart;
 use crate::dominance::Dominances;
 use crate::implied::prune;
 use crate::order_points::order_points;
@@ -41,6 +42,7 @@ pub fn plan_variants(
         }
     }
     prune(program, &mut whole, &mut dominances);
+    tell_callers_apart(program, &mut whole);
     split(&whole)
 }
 
@@ -71,6 +73,7 @@ fn add(
         size: point.size,
         arm_slot: None,
         purpose,
+        caller: None,
     });
 }
 

@@ -6,10 +6,12 @@ use crate::criteria::{Criterion, Endings, Proven, proven_targets};
 use crate::dependences::{Aspect, Dependences, Node};
 use crate::graph::{Graph, NodeId};
 use crate::program::{Callee, InstructionRef, Op, Program};
+use crate::waits::waits;
 use crate::walk::{Seed, Walked, walk};
 use sketch_model::{
     DependenceKind, Schema, Slice, SliceEntry, SourceLocation, Statement, StatementId, Why,
 };
+use std::collections::BTreeSet;
 
 /// The text of a source line, where the source is at hand.
 type SourceText<'a> = &'a dyn Fn(&SourceLocation) -> Option<String>;
@@ -33,7 +35,8 @@ pub fn backward_slice(
 }
 
 /// Everything that can have led to any of the criteria, nearest first; the first
-/// criterion's statement comes before all others.
+/// criterion's statement comes before all others, what was waited for on the way
+/// behind them.
 pub fn slice_from(
     program: &Program,
     criteria: &[Criterion],
@@ -53,12 +56,26 @@ pub fn slice_from(
             seeds.extend(seeds_of(program, criterion));
         }
     }
-    let walked = walked(program, alias, proven_targets(program, criteria), &seeds);
+    let proven = proven_targets(program, criteria);
+    let walked = walked_from(program, alias, proven.clone(), &seeds);
     gaps.extend(not_followed(&walked, alias));
     let mut reached = walked.reached;
     let first = criteria.first().map(|c| c.failing);
     // Stable: nothing else moves.
     reached.sort_by_key(|r| Some(r.statement) != first);
+    let nearer: Vec<StatementId> = reached.iter().map(|r| r.statement).collect();
+    let farthest = reached.iter().map(|r| r.distance).max().unwrap_or(0);
+    let waits = waits(program, &nearer, farthest);
+    if !waits.is_empty() {
+        let behind = walked_from(program, alias, proven, &waits);
+        let known: BTreeSet<StatementId> = nearer.into_iter().collect();
+        reached.extend(
+            behind
+                .reached
+                .into_iter()
+                .filter(|r| !known.contains(&r.statement)),
+        );
+    }
     let entries = reached
         .into_iter()
         .map(|r| make_entry(program, r.statement, r.distance, r.why, source))
@@ -73,7 +90,7 @@ pub fn slice_from(
 
 /// Walks the program's own graph, or one made for the seeds if these want
 /// other edges than usual, or nodes that it does not have.
-fn walked(program: &Program, alias: Alias, proven: Proven, seeds: &[Seed<Node>]) -> Walked {
+fn walked_from(program: &Program, alias: Alias, proven: Proven, seeds: &[Seed<Node>]) -> Walked {
     if alias == Alias::default() && proven.is_empty() {
         let graph = program.graph();
         if let Some(seeds) = numbered(graph, seeds) {

@@ -2,9 +2,9 @@
 
 use super::words::Words;
 use runtime::layout::{
-    ACCESSED, EDGE_SATURATION, EDGES, Edge, Event, HEAD_EVENTS, KIND_ARGUMENT, KIND_BRANCH,
-    KIND_CALL, KIND_READ, KIND_RESULT, KIND_SYNC_BEGIN, KIND_SYNC_END, KIND_TEXT, KIND_WRITE,
-    REACHED, RING_EVENTS, SAW_NEGATIVE, SAW_NON_ZERO, SAW_ZERO, SYNC_BEGUN, SYNC_ENDED, ThreadSlot,
+    ACCESSED, EDGES, Edge, Event, HEAD_EVENTS, KIND_ARGUMENT, KIND_BRANCH, KIND_CALL, KIND_READ,
+    KIND_RESULT, KIND_SYNC_BEGIN, KIND_SYNC_END, KIND_TEXT, KIND_WRITE, REACHED, RING_EVENTS,
+    SAW_NEGATIVE, SAW_NON_ZERO, SAW_ZERO, SYNC_BEGUN, SYNC_ENDED, ThreadSlot,
 };
 use sketch_model::{
     EdgeCount, ProbeEvent, ProbeKind, RuntimeAddress, SeenShapes, SiteId, Thinned, ThreadIndex,
@@ -136,8 +136,9 @@ fn read_thinned(words: Words<'_>) -> Vec<Thinned> {
         let at = offset_of!(ThreadSlot, edges) + number * size_of::<Edge>();
         let used = words.u32(at + offset_of!(Edge, site)) != 0;
         let access = ACCESSES.contains(&words.u32(at + offset_of!(Edge, successor)));
+        let missed = words.u64(at + offset_of!(Edge, missed));
         let count = words.u64(at + offset_of!(Edge, count));
-        (used && access && count > EDGE_SATURATION).then_some((at, count))
+        (used && access && missed > 0).then_some((at, count))
     });
     let mut thinned: Vec<Thinned> = saturated
         .map(|(at, count)| {

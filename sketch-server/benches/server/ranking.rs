@@ -108,6 +108,7 @@ fn predictor(number: u32) -> Predictor {
             column: 5,
             location,
             shape: ValueShape::Equals(u64::from(number % 255)),
+            caller: None,
         },
         _ => Predictor::Branch {
             statement,
@@ -126,6 +127,7 @@ fn coverage(predictors: u32) -> Coverage {
         column: 5,
         location: None,
         placed: true,
+        caller: None,
     };
     let hooks = (0..=predictors / 4 + 1).flat_map(|s| aspects.map(|a| hook(s, a)));
     Coverage {

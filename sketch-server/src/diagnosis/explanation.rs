@@ -42,9 +42,25 @@ pub fn causes(ranking: &Ranking) -> Vec<&RankedPredictor> {
     .collect()
 }
 
-/// The statements that explain how `causes` led to the failure; `caller` is the
-/// call that led into the failing function. Empty if there are no causes.
-pub fn explanation(
+/// The statements that explain how what `named` say led to the failure; `caller` is
+/// the call that led into the failing function. Empty if none is named.
+pub fn explanation<'a>(
+    slice: &Slice,
+    failing: StatementId,
+    caller: Option<StatementId>,
+    named: impl Iterator<Item = &'a RankedPredictor>,
+) -> BTreeSet<StatementId> {
+    let (mut causes, mut spoken_of) = (BTreeSet::new(), BTreeSet::<StatementId>::new());
+    for named in named {
+        causes.extend(named.predictor.causes());
+        spoken_of.extend(named.predictor.statements());
+    }
+    let mut explaining = explained(slice, failing, caller, &causes);
+    explaining.extend(spoken_of);
+    explaining
+}
+
+fn explained(
     slice: &Slice,
     failing: StatementId,
     caller: Option<StatementId>,
@@ -165,7 +181,7 @@ mod tests {
 
     fn explained(causes: &[u32]) -> Vec<u32> {
         let causes = causes.iter().map(|id| StatementId(*id)).collect();
-        let all = explanation(&slice(), StatementId(1), Some(StatementId(3)), &causes);
+        let all = super::explained(&slice(), StatementId(1), Some(StatementId(3)), &causes);
         all.into_iter().map(|id| id.0).collect()
     }
 

@@ -73,12 +73,17 @@ fn claim(predictor: &Predictor, names: &Names) -> String {
             statement,
             location,
             shape,
+            caller,
             ..
-        } => format!(
-            "{} saw {location} {}",
-            names.phrase(*statement),
-            shape_words(*shape)
-        ),
+        } => {
+            let by = caller.map(|caller| format!(", called by {},", names.phrase(caller)));
+            format!(
+                "{}{} saw {location} {}",
+                names.phrase(*statement),
+                by.unwrap_or_default(),
+                shape_words(*shape)
+            )
+        }
         Predictor::Order {
             pattern,
             location,

@@ -12,7 +12,7 @@ use sketch_model::Interval;
 
 /// A location with more accesses in one run is not analysed, and its order
 /// predictors count as unobserved in that run.
-pub const MAX_ACCESSES: usize = 4096;
+pub const MAX_ACCESSES: usize = 8192;
 
 /// Bound on accesses × threads², which is what taking in further evidence costs.
 const MAX_EFFORT: usize = 50_000_000;

@@ -212,7 +212,8 @@ fn drawn_steps(
     let causes: BTreeSet<StatementId> = named
         .iter()
         .filter(|p| p.class != PredictorClass::Order)
-        .flat_map(|p| p.predictor.statements().iter().copied())
+        .flat_map(|p| p.predictor.statements().iter().chain(p.predictor.causes()))
+        .copied()
         .collect();
     let relevant = relevant(inputs, &named);
     let origins = origins::origins(&evidence, &pattern, &causes);
@@ -292,13 +293,10 @@ fn beside(inputs: &SketchInputs<'_>) -> BTreeSet<StatementId> {
 /// The statements that are drawn if they ran: what explains the predictors that
 /// are good, or else what is nearest to the failure.
 fn relevant(inputs: &SketchInputs<'_>, named: &[&RankedPredictor]) -> BTreeSet<StatementId> {
-    let good = named.iter().filter(|p| is_good(p));
-    let causes: BTreeSet<StatementId> = good
-        .flat_map(|p| p.predictor.statements().iter().copied())
-        .collect();
     let failing = inputs.failure.statement.id;
     let caller = inputs.failure.caller.map(|s| s.id);
-    let explaining = explanation(inputs.slice, failing, caller, &causes);
+    let good = named.iter().filter(|p| is_good(p));
+    let explaining = explanation(inputs.slice, failing, caller, good.copied());
     if !explaining.is_empty() {
         return explaining;
     }

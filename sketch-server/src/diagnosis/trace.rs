@@ -123,6 +123,13 @@ fn probe_timelines(record: &RunRecord, plan: &TrackingPlan, gaps: &mut Vec<Strin
         }
         timelines.insert(thread.index, timeline);
     }
+    if !lost.is_empty() {
+        gaps.push(
+            "some accesses were made too often to keep them all: of each thread's, the first \
+             ones and the latest are known, and successful runs are judged by the first"
+                .to_owned(),
+        );
+    }
     if unknown > 0 {
         gaps.push(format!(
             "{unknown} recorded events belong to no hook of the plan and are not used"

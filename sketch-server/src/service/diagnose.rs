@@ -241,10 +241,8 @@ impl Tracking {
     fn explaining(&self, failure: &LocatedFailure, ranking: &Ranking) -> Vec<StatementId> {
         let best = best_overall(ranking).into_iter();
         let named = best.chain(diagnosis::causes(ranking));
-        let causes = named.flat_map(|p| p.predictor.statements()).copied();
         let caller = failure.callers.first().map(|s| s.id);
-        let all =
-            diagnosis::explanation(&self.slice, failure.failing.id, caller, &causes.collect());
+        let all = diagnosis::explanation(&self.slice, failure.failing.id, caller, named);
         all.into_iter().collect()
     }
 

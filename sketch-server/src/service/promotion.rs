@@ -171,6 +171,7 @@ mod tests {
             size: 8,
             arm_slot: None,
             purpose: Purpose::Statement,
+            caller: None,
         };
         TrackingPlan {
             schema: Schema::default(),

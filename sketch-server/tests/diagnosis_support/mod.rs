@@ -66,6 +66,7 @@ pub fn plan(statements: &[u32]) -> TrackingPlan {
                 size: 8,
                 arm_slot: (offset == 0).then_some(0),
                 purpose: Purpose::Statement,
+                caller: None,
             });
         }
     }
@@ -209,6 +210,7 @@ pub fn value(statement: u32, shape: ValueShape) -> Predictor {
         column: 7,
         location: location(statement),
         shape,
+        caller: None,
     }
 }
 

@@ -103,6 +103,7 @@ fn whole() -> Coverage {
         column: 1,
         location: Some(place()),
         placed: true,
+        caller: None,
     };
     let stores = (0..=OTHERS).map(|n| (2 * n, Aspect::Store));
     let loads = (0..=OTHERS).map(|n| (2 * n + 1, Aspect::Load));

@@ -194,6 +194,7 @@ impl Workshop for Double {
             size: entry.points[0].size,
             arm_slot: None,
             purpose: Purpose::Statement,
+            caller: None,
         };
         let location = || vec![LocationName::Global("mut".into())];
         let plan = |variant: u32| TrackingPlan {

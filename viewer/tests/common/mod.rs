@@ -172,6 +172,7 @@ pub fn pbzip2() -> FailureSketch {
             column: 27,
             location: mutex_field(),
             shape: ValueShape::Zero,
+            caller: None,
         },
         sentence: "In 9 of 9 failing runs `queue.mut` was NULL at pbzip2.c:914; in 0 of 41 \
                    successful runs."

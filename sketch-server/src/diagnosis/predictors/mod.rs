@@ -57,6 +57,9 @@ pub struct Hook {
     pub location: Option<LocationName>,
     /// Whether the optimiser left something to hook.
     pub placed: bool,
+    /// Only what this statement calls; `None`: whoever calls.
+    #[serde(default)]
+    pub caller: Option<StatementId>,
 }
 
 /// The hooks of a plan as they were placed: the same in all runs of a build, and
@@ -164,10 +167,12 @@ pub fn hooks(plan: &TrackingPlan, placement: &Placement) -> Hooks {
             aspect: *aspect,
             column: site.column,
             location: site.location.clone(),
-            placed: match site.kind {
-                PointKind::Branch => placement.tells_all(site.id),
-                _ => placement.is_placed(site.id),
+            placed: match (site.kind, site.caller) {
+                (PointKind::Branch, _) => placement.tells_all(site.id),
+                (_, Some(_)) => placement.is_placed(site.id),
+                (_, None) => plan.copies(site).any(|copy| placement.is_placed(copy.id)),
             },
+            caller: site.caller,
         };
         aspects.iter().map(hook).collect()
     };
@@ -193,12 +198,17 @@ pub fn observe_hooked(run: &DecodedRun, plan: &TrackingPlan, hooks: &Hooks) -> O
         coverage: coverage(run, plan, hooks),
     };
     observations.coverage.saturated = evidence.saturated.clone();
-    observations.coverage.unknown_order = thinned::unknown_order(run);
+    // What a failing run lost may have been what it failed of. A successful one is
+    // a sample of what the program does when all is well, and so are the accesses
+    // that were kept of it: hundreds, from its very beginning.
+    if run.trace.failed {
+        observations.coverage.unknown_order = thinned::unknown_order(run);
+    }
     branch::observe(run, plan, &mut observations);
     branch::observe_accounts(run, plan, &mut observations);
     branch::forget_partial(&mut observations);
     value::observe(run, plan, &mut observations);
-    value::observe_thinned(run, &mut observations);
+    value::observe_thinned(run, plan, &mut observations);
     order::observe(&evidence, &mut observations);
     deadlock::observe(run, &mut observations);
     // A proven occurrence outweighs any number of doubtful ones.
@@ -266,7 +276,8 @@ impl Coverage {
                 column,
                 location,
                 shape,
-            } => value::shown(self, *statement, *column, location, *shape),
+                caller,
+            } => value::shown(self, (*statement, *column, location), *shape, *caller),
             Predictor::Order {
                 pattern,
                 location,
@@ -275,9 +286,20 @@ impl Coverage {
         }
     }
 
-    /// Whether the hooks of a statement that fit exist and all stand in the build.
-    /// One that the optimiser removed may have been the one that matters.
+    /// Whether the hooks of a statement that fit exist and all stand in the build,
+    /// whoever calls it. One that the optimiser removed may have been the one that
+    /// matters.
     fn hooked(&self, statement: StatementId, fits: impl Fn(&Hook) -> bool) -> bool {
+        self.hooked_for(None, statement, fits)
+    }
+
+    /// The same, of what one statement calls.
+    fn hooked_for(
+        &self,
+        caller: Option<StatementId>,
+        statement: StatementId,
+        fits: impl Fn(&Hook) -> bool,
+    ) -> bool {
         // The least hook of the statement: hooks are ordered by statement first.
         let first = Hook {
             statement,
@@ -285,10 +307,11 @@ impl Coverage {
             column: 0,
             location: None,
             placed: false,
+            caller: None,
         };
         let its = self.hooks.range(first..);
         let its = its.take_while(|h| h.statement == statement);
-        let mut fitting = its.filter(|h| fits(h)).peekable();
+        let mut fitting = its.filter(|h| h.caller == caller && fits(h)).peekable();
         fitting.peek().is_some() && fitting.all(|h| h.placed)
     }
 

@@ -28,9 +28,9 @@ pub(super) fn observe(run: &DecodedRun, plan: &TrackingPlan, observations: &mut 
         let Some(statement) = event.statement() else {
             continue;
         };
-        let column = match event.source {
-            Source::Probe(site) => plan.site(site).map_or(0, |s| s.column),
-            Source::Watchpoint | Source::Trace | Source::Implied(_) => 0,
+        let (column, caller) = match event.source {
+            Source::Probe(site) => plan.site(site).map_or((0, None), |s| (s.column, s.caller)),
+            Source::Watchpoint | Source::Trace | Source::Implied(_) => (0, None),
         };
         let location = event.location.clone().unwrap_or(LocationName::Unnamed);
         match event.value.filter(|v| v.exact) {
@@ -40,20 +40,39 @@ pub(super) fn observe(run: &DecodedRun, plan: &TrackingPlan, observations: &mut 
             }
             Some(value) => {
                 for shape in shapes(value) {
-                    observations.held.insert(Predictor::Value {
-                        statement,
-                        column,
-                        location: location.clone(),
-                        shape,
-                    });
+                    hold(observations, (statement, column, &location), shape, caller);
                 }
             }
         }
     }
 }
 
+/// It held for whoever calls, and for the caller if that is known.
+fn hold(
+    observations: &mut Observations,
+    (statement, column, location): (StatementId, u32, &LocationName),
+    shape: ValueShape,
+    caller: Option<StatementId>,
+) {
+    let by = |caller| Predictor::Value {
+        statement,
+        column,
+        location: location.clone(),
+        shape,
+        caller,
+    };
+    observations.held.insert(by(None));
+    if caller.is_some() {
+        observations.held.insert(by(caller));
+    }
+}
+
 /// What is known of accesses that were made too often to be kept one by one.
-pub(super) fn observe_thinned(run: &DecodedRun, observations: &mut Observations) {
+pub(super) fn observe_thinned(
+    run: &DecodedRun,
+    plan: &TrackingPlan,
+    observations: &mut Observations,
+) {
     for access in &run.thinned {
         let SeenShapes {
             zero,
@@ -71,15 +90,14 @@ pub(super) fn observe_thinned(run: &DecodedRun, observations: &mut Observations)
             (non_zero, ValueShape::NonZero),
             (negative, ValueShape::Negative),
         ];
+        let caller = plan.site(access.site).and_then(|site| site.caller);
         for (_, shape) in shapes.into_iter().filter(|(seen, _)| *seen) {
-            observations.held.insert(Predictor::Value {
-                statement: access.statement,
-                column: access.column,
-                location: access.location.clone(),
-                shape,
-            });
+            let at = (access.statement, access.column, &access.location);
+            hold(observations, at, shape, caller);
         }
-        observations.coverage.thinned.insert(place);
+        if run.trace.failed {
+            observations.coverage.thinned.insert(place);
+        }
     }
 }
 
@@ -110,20 +128,19 @@ pub fn signed(bits: u64, width: usize) -> i64 {
 
 pub(super) fn shown(
     coverage: &Coverage,
-    statement: StatementId,
-    column: u32,
-    location: &LocationName,
+    (statement, column, location): (StatementId, u32, &LocationName),
     shape: ValueShape,
+    caller: Option<StatementId>,
 ) -> bool {
     let place = (statement, column, location.clone());
     let lost = matches!(shape, ValueShape::Equals(_)) && coverage.thinned.contains(&place);
     if lost || coverage.blurred.contains(&place) {
         return false;
     }
-    let hooked = coverage.hooked(statement, |h| {
+    let hooked = coverage.hooked_for(caller, statement, |h| {
         matches!(h.aspect, Aspect::Load | Aspect::Store)
             && h.column == column
             && may_be(&h.location, location)
     });
-    hooked || coverage.watched(statement, location)
+    hooked || (caller.is_none() && coverage.watched(statement, location))
 }
