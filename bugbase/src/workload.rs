@@ -13,7 +13,8 @@ use std::path::Path;
 pub struct Workload {
     /// `{input}` is a generated file, `{output}` a file private to the agent,
     /// `{seed}` the run's number, `{choice}` one of the choices, `{socket}` a name
-    /// for a socket private to the agent, `{server}` the address of a web server.
+    /// for a socket private to the agent, `{server}` the address of a web server,
+    /// `{folder}` the bug's folder.
     pub arguments: Vec<String>,
     /// A C file of the folder: a client that runs beside the program, once for each
     /// run, until either has ended.
@@ -53,7 +54,7 @@ pub struct Files<'a> {
 impl Workload {
     pub fn check(&self, folder: &Path) -> Result<()> {
         let known = [
-            "{input}", "{output}", "{seed}", "{choice}", "{socket}", "{server}",
+            "{input}", "{output}", "{seed}", "{choice}", "{socket}", "{server}", "{folder}",
         ];
         for argument in self.arguments.iter().chain(&self.client_arguments) {
             let mut rest = argument.clone();
@@ -136,6 +137,7 @@ impl Workload {
                 .replace("{seed}", &seed.to_string())
                 .replace("{choice}", &choice)
                 .replace("{server}", files.server)
+                .replace("{folder}", &files.folder.to_string_lossy())
         };
         arguments.iter().map(fill).collect()
     }

@@ -7,7 +7,7 @@ use inkwell::context::Context;
 use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module;
 use inkwell::values::AnyValue;
-use modules::{bitcode, whole_plan};
+use modules::{bitcode, server_plan, whole_plan};
 use sketch_model::{Placement, PointKind, SyncOp};
 
 const SOURCE: &str = r#"#include <pthread.h>
@@ -134,4 +134,46 @@ fn a_site_that_was_optimised_away_is_counted_as_nowhere() {
             .to_string()
             .contains("__failsketch")
     );
+}
+
+const ACCESSOR: &str = r#"
+struct node { struct node *next; int value; };
+struct node *head; int count;
+static struct node *next(struct node *n) { return n->next; }
+int main(int argc, char **argv)
+{
+    for (struct node *n = head; n; n = next(n))
+        count++;
+    struct node *second = next(head);
+    struct node *third = next(second);
+    return third->value;
+}
+"#;
+
+#[test]
+fn an_inlined_access_is_hooked_for_the_call_that_makes_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = server_plan(folder.path(), ACCESSOR, 11);
+    let branches = modules::branches(folder.path(), ACCESSOR, &plan);
+    let context = Context::create();
+    let module = parse(&context, &bitcode(folder.path(), ACCESSOR, &[]));
+    let mut placement = Placement::default();
+    assert!(instrumenter::place(&context, &module, &branches, &plan, &mut placement).unwrap());
+    module.verify().unwrap();
+    let line = |id| {
+        let found = plan.all_statements().find(|s| s.id == id);
+        found.unwrap().location.line
+    };
+    let mut places: Vec<(Option<u32>, u32)> = plan
+        .sites
+        .iter()
+        .filter(|site| site.kind == PointKind::Load && line(site.statement) == 4)
+        .map(|site| {
+            let caller = site.caller.map(line);
+            (caller, placement.places[site.id.0 as usize])
+        })
+        .collect();
+    places.sort_unstable();
+    // The loop's own call is nobody's whom the failure depends on.
+    assert_eq!(places, [(None, 1), (Some(9), 1), (Some(10), 1)]);
 }

@@ -338,6 +338,44 @@ fn made_up_slices_give_plans_that_hold_together() {
 }
 
 #[test]
+fn an_access_in_a_small_function_is_told_apart_by_who_called_it() {
+    let program = load_text(
+        "struct node { struct node *next; int value; };\n\
+         static struct node *head;\n\
+         static struct node *next(struct node *n) { return n->next; }\n\
+         static int only(struct node *n) { return n->value; }\n\
+         int main(int argc, char **argv) {\n\
+           int count = 0;\n\
+           for (struct node *n = head; n; n = next(n)) count++;\n\
+           struct node *second = next(head);\n\
+           return second->value + only(second);\n}\n",
+    );
+    let id = program
+        .statement_at(None, "program.c", 9)
+        .expect("a statement");
+    let slice = backward_slice(&program, id, &[], &no_source);
+    let all = slice.entries.len() as u32;
+    let plan = &plans(&program, &slice, all)[0];
+    let callers_of = |line: u32| -> Vec<Option<u32>> {
+        let sites = plan
+            .sites
+            .iter()
+            .filter(|site| site.kind == PointKind::Load && line_of(plan, site.statement) == line);
+        sites
+            .map(|site| site.caller.map(|id| line_of(plan, id)))
+            .collect()
+    };
+    // The loop does not matter for the failure, so its call is among the rest.
+    assert_eq!(callers_of(3), [None, Some(8)]);
+    // There is nothing to tell apart.
+    assert_eq!(callers_of(4), [None]);
+    for (number, site) in plan.sites.iter().enumerate() {
+        assert_eq!(site.id, SiteId(number as u32));
+    }
+    assert!(plan.to_string().contains("called at main"), "{plan}");
+}
+
+#[test]
 fn a_stack_slot_is_never_watched() {
     let program = load_text(
         "static int g;\nint main(int argc, char **argv) {\n  int x = argc, *p = &x;\n  *p = g;\n  \

@@ -5,7 +5,7 @@ use inkwell::context::Context;
 use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module;
 use instrumenter::SourceBranches;
-use sketch_model::{BuildId, TrackingPlan};
+use sketch_model::{BuildId, Slice, TrackingPlan};
 use slicer::{ModuleInput, Program, backward_slice, plan};
 use std::{fs, path::Path, process::Command};
 
@@ -39,6 +39,17 @@ pub fn branches(folder: &Path, text: &str, plan: &TrackingPlan) -> SourceBranche
 
 /// The plan for the whole slice of a line.
 pub fn whole_plan(folder: &Path, text: &str, failing_line: u32) -> TrackingPlan {
+    let (_, slice) = sliced(folder, text, failing_line);
+    plan(&slice, u32::MAX, &[])
+}
+
+/// As a server makes it: the one that watches most.
+pub fn server_plan(folder: &Path, text: &str, failing_line: u32) -> TrackingPlan {
+    let (program, slice) = sliced(folder, text, failing_line);
+    slicer::plan_variants(&program, &slice, u32::MAX, &[], &|_| None).remove(0)
+}
+
+fn sliced(folder: &Path, text: &str, failing_line: u32) -> (Program, Slice) {
     let unoptimised = bitcode(folder, text, &["-Xclang", "-disable-llvm-passes"]);
     let module = ModuleInput {
         name: "p.c",
@@ -50,5 +61,5 @@ pub fn whole_plan(folder: &Path, text: &str, failing_line: u32) -> TrackingPlan 
         .statement_at(None, &file.to_string_lossy(), failing_line)
         .unwrap();
     let slice = backward_slice(&program, failing, &[], &|_| None);
-    plan(&slice, u32::MAX, &[])
+    (program, slice)
 }

@@ -43,8 +43,8 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 #[derive(Clone, Debug, Default)]
 pub struct Nearness {
     failing: Option<StatementId>,
-    /// Where the program ended itself: the failing statement, and the conditions
-    /// right before it.
+    /// Where the program ended itself: the failing statement, the conditions right
+    /// before it, and what these ask a function for.
     ending: BTreeSet<StatementId>,
     distances: BTreeMap<StatementId, u32>,
     /// Beyond all of them: of statements outside the slice.
@@ -75,23 +75,36 @@ impl Nearness {
     /// The same, of a program that ended itself: an abort, a failed assertion.
     pub fn of_ending(slice: &Slice) -> Self {
         let mut nearness = Nearness::of_slice(slice);
-        let guards = slice.entries.iter().filter(|entry| {
-            entry.why.as_ref().is_some_and(|why| {
-                why.kind == DependenceKind::Control && Some(why.parent) == nearness.failing
-            })
-        });
-        let guards = guards.map(|entry| entry.statement.id);
-        nearness.ending = guards.chain(nearness.failing).collect();
+        nearness.ending = nearness.failing.into_iter().collect();
+        for kind in [DependenceKind::Control, DependenceKind::Return] {
+            let further: Vec<StatementId> = slice
+                .entries
+                .iter()
+                .filter(|entry| {
+                    let why = entry.why.as_ref().filter(|why| why.kind == kind);
+                    why.is_some_and(|why| nearness.ending.contains(&why.parent))
+                })
+                .map(|entry| entry.statement.id)
+                .collect();
+            nearness.ending.extend(further);
+        }
         nearness
+    }
+
+    /// The same, of one that did not go on: that several threads came to where they
+    /// wait explains nothing.
+    pub fn of_hang(slice: &Slice) -> Self {
+        let nearness = Nearness::of_slice(slice);
+        Nearness {
+            ending: nearness.failing.into_iter().collect(),
+            ..nearness
+        }
     }
 
     /// Whether a predictor tells that the run failed, and not why.
     fn is_symptom(&self, predictor: &Predictor) -> bool {
-        predictor.class() != PredictorClass::Order
-            && predictor
-                .statements()
-                .iter()
-                .all(|s| self.ending.contains(s))
+        let mut statements = predictor.statements().iter();
+        statements.all(|s| self.ending.contains(s))
     }
 
     /// Smaller is nearer: first whether the failing statement is missing.

@@ -30,7 +30,7 @@ pub const FAR_ENOUGH: u32 = 64;
 /// With one failing run any predictor that held in it is perfect.
 const FEWEST_FAILING: u64 = 2;
 /// Fewer cannot contradict anything.
-const FEWEST_SUCCESSFUL: u64 = 20;
+const FEWEST_SUCCESSFUL: u64 = 10;
 /// Successful runs in which a predictor must have been observable.
 const FEWEST_CONTRADICTING: u64 = 5;
 

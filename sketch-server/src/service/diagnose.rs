@@ -17,8 +17,8 @@ use crate::diagnosis::{
     Population, Power, SketchInputs, TracedInput,
 };
 use sketch_model::{
-    BestPredictor, FailureSketch, LocationName, PredictorClass, Privacy, Provenance, Ranking,
-    RunRecord, Slice, Statement, StatementId, Tier, TracedRun, TrackingPlan,
+    BestPredictor, FailureKind, FailureSketch, LocationName, PredictorClass, Privacy, Provenance,
+    Ranking, RunRecord, Slice, Statement, StatementId, Tier, TracedRun, TrackingPlan,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -201,9 +201,10 @@ impl Tracking {
         version: u32,
         counts: BuildCounts,
     ) -> Look {
-        let nearness = match is_abort(&failure.kind) {
-            true => Nearness::of_ending(&self.slice),
-            false => Nearness::of_slice(&self.slice),
+        let nearness = match &failure.kind {
+            kind if is_abort(kind) => Nearness::of_ending(&self.slice),
+            FailureKind::Hang => Nearness::of_hang(&self.slice),
+            _ => Nearness::of_slice(&self.slice),
         };
         let populations: Vec<&Population> = self.strata.values().map(|s| &s.population).collect();
         let ranking = diagnosis::rank_apart(&populations, campaign.looks + 1, &nearness);

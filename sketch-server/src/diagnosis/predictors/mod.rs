@@ -88,10 +88,6 @@ pub struct Coverage {
     pub ambiguous: BTreeSet<StatementId>,
     /// Locations with too many accesses to analyse.
     pub saturated: BTreeSet<LocationName>,
-    /// Accesses of which some were lost: what their values looked like is known,
-    /// what they were is not.
-    #[serde(default)]
-    pub thinned: BTreeSet<(StatementId, u32, LocationName)>,
     /// Statements of which lost accesses to a location may have met others.
     #[serde(default)]
     pub unknown_order: BTreeSet<(StatementId, LocationName)>,
@@ -125,13 +121,12 @@ impl Hash for Coverage {
             blurred,
             ambiguous,
             saturated,
-            thinned,
             unknown_order,
         } = self;
         hooks.len().hash(state);
         (complete, branches_complete, branches_traced).hash(state);
         (watched, blurred, ambiguous).hash(state);
-        (saturated, thinned, unknown_order).hash(state);
+        (saturated, unknown_order).hash(state);
     }
 }
 
@@ -275,9 +270,9 @@ impl Coverage {
                 statement,
                 column,
                 location,
-                shape,
                 caller,
-            } => value::shown(self, (*statement, *column, location), *shape, *caller),
+                ..
+            } => value::shown(self, (*statement, *column, location), *caller),
             Predictor::Order {
                 pattern,
                 location,

@@ -95,9 +95,6 @@ pub(super) fn observe_thinned(
             let at = (access.statement, access.column, &access.location);
             hold(observations, at, shape, caller);
         }
-        if run.trace.failed {
-            observations.coverage.thinned.insert(place);
-        }
     }
 }
 
@@ -129,12 +126,10 @@ pub fn signed(bits: u64, width: usize) -> i64 {
 pub(super) fn shown(
     coverage: &Coverage,
     (statement, column, location): (StatementId, u32, &LocationName),
-    shape: ValueShape,
     caller: Option<StatementId>,
 ) -> bool {
     let place = (statement, column, location.clone());
-    let lost = matches!(shape, ValueShape::Equals(_)) && coverage.thinned.contains(&place);
-    if lost || coverage.blurred.contains(&place) {
+    if coverage.blurred.contains(&place) {
         return false;
     }
     let hooked = coverage.hooked_for(caller, statement, |h| {

@@ -1,0 +1,10 @@
+int listen(int port);
+int accept(int listening);
+
+int serve(int port)
+{
+    int listening = listen(port);
+    return accept(listening);
+}
+
+EXPORTED struct Address
