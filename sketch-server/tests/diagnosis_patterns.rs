@@ -342,7 +342,7 @@ fn a_branch_that_some_outcomes_pass_unseen_answers_nothing() {
 #[test]
 fn a_location_with_too_many_accesses_is_left_out_and_said_to_be() {
     let mut script = String::from("B:R2@1 ");
-    for time in 0..5000 {
+    for time in 0..9000 {
         script.push_str(&format!("A:W1@{} ", 10 + time));
     }
     let observed = seen(&script);

@@ -128,8 +128,10 @@ fn a_predictor_that_nothing_could_contradict_is_not_good() {
 #[test]
 fn runs_say_as_much_as_they_can_prove() {
     assert_eq!(power(0, 1_000_000, 1, 1), Power::Nothing);
-    assert_eq!(power(5, 19, 1, 1), Power::Nothing);
-    assert_eq!(power(1, 20, 1, 1), Power::Hint);
+    assert_eq!(power(5, 9, 1, 1), Power::Nothing);
+    assert_eq!(power(1, 10, 1, 1), Power::Hint);
+    assert_eq!(power(5, 19, 1, 1), Power::Hint);
+    assert_eq!(power(5, 20, 1, 1), Power::Proof);
     assert_eq!(power(1, 1_000_000, 1, 1), Power::Hint);
     for (failing, tested, looks) in [(2, 100, 1), (2, 400, 3), (3, 100, 5), (3, 5_000, 3)] {
         let corrected = |s| fisher(failing, 0, 0, s) * (tested * looks) as f64;

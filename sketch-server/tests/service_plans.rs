@@ -98,8 +98,8 @@ fn runs_of_different_plans_are_not_pooled() {
         }
     };
     // Together enough for a hint, apart too few: the iteration goes on.
-    feed(&server, 0, 0, 2, 10);
-    feed(&server, 1, 0, 2, 10);
+    feed(&server, 0, 0, 2, 6);
+    feed(&server, 1, 0, 2, 6);
     let campaign = server.campaign(1);
     assert_eq!(
         (campaign.iteration, campaign.state),
@@ -107,7 +107,7 @@ fn runs_of_different_plans_are_not_pooled() {
     );
     assert_eq!(
         (campaign.tracked_failing, campaign.tracked_successful),
-        (4, 20)
+        (4, 12)
     );
     let sketch = server.sketch(1);
     let said = "2 plans watch different locations and are counted apart";

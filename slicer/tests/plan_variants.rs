@@ -365,8 +365,8 @@ fn an_access_in_a_small_function_is_told_apart_by_who_called_it() {
             .map(|site| site.caller.map(|id| line_of(plan, id)))
             .collect()
     };
-    // The loop does not matter for the failure, so its call is among the rest.
-    assert_eq!(callers_of(3), [None, Some(8)]);
+    // Nearest the failure first.
+    assert_eq!(callers_of(3), [None, Some(8), Some(7)]);
     // There is nothing to tell apart.
     assert_eq!(callers_of(4), [None]);
     for (number, site) in plan.sites.iter().enumerate() {

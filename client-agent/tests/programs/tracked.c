@@ -13,7 +13,7 @@
 static void record(long count) {
     // No site so often that its events would be thinned out.
     for (long i = 0; i < count; i++)
-        __failsketch_access(7 + i / 400, 1u << 31 | 4, 0x1000 + i, i, 10 * i, 10 * i + 5);
+        __failsketch_access(7 + i, 1u << 31 | 4, 0x1000 + i, i, 10 * i, 10 * i + 5);
 }
 static void *recording_thread(void *count) {
     record((long)count);

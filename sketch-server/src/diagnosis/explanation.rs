@@ -75,15 +75,24 @@ fn explained(
     for cause in causes {
         explaining.extend(chain(slice, *cause));
     }
+    explaining.extend(led_to(slice, &core));
+    explaining.extend(creations(slice, &core));
+    explaining
+}
+
+/// What made the program come to a statement, and that statement.
+pub fn leading(slice: &Slice, to: StatementId) -> BTreeSet<StatementId> {
+    led_to(slice, &BTreeSet::from([to]))
+}
+
+fn led_to(slice: &Slice, core: &BTreeSet<StatementId>) -> BTreeSet<StatementId> {
     let mut reached = core.clone();
     for _ in 0..CONTEXT_DEPTH {
         let leading = slice.entries.iter().filter(|e| leads_to(e, &reached));
         let further: Vec<StatementId> = leading.map(|e| e.statement.id).collect();
         reached.extend(further);
     }
-    explaining.extend(reached);
-    explaining.extend(creations(slice, &core));
-    explaining
+    reached
 }
 
 /// From a statement to the failure, both included, along the slice's own reasons.

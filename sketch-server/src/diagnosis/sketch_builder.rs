@@ -14,7 +14,7 @@
 //! What was never tracked is in the slice, not here.
 
 use super::decoded_run::DecodedRun;
-use super::explanation::{causes, explanation};
+use super::explanation::{self, causes, explanation};
 use super::order::Evidence;
 use super::origins;
 use super::predictors::order::last_occurrence;
@@ -223,6 +223,7 @@ fn drawn_steps(
         origins: &origins,
         causes: &causes,
         relevant: &relevant,
+        leading: &|id| explanation::leading(inputs.slice, id),
         caller: inputs.failure.caller.map(|s| s.id),
         functions: &|id| names.statements.get(&id).map(|s| s.function.as_str()),
     };

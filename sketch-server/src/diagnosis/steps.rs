@@ -10,7 +10,10 @@
 //!
 //! A sketch is short: of the statements, those are drawn that the caller calls
 //! relevant; of the threads, the one that failed and those of the pattern, and
-//! another only if it ran a relevant statement that none of them ran.
+//! another only if it ran a relevant statement that none of them ran, and only for
+//! that. A thread of the pattern that did not fail has its own part in the story:
+//! what led it to its access, up to that access. What else it did, before or since,
+//! it did like any other thread.
 //!
 //! Steps are sorted by evidence (each step stands at its most telling event);
 //! where there is none, by the middle of the intervals, and the pair is marked
@@ -61,6 +64,8 @@ pub struct Subject<'a> {
     pub causes: &'a BTreeSet<StatementId>,
     /// Statements that are drawn if they ran.
     pub relevant: &'a BTreeSet<StatementId>,
+    /// What led to a statement of the pattern.
+    pub leading: &'a dyn Fn(StatementId) -> BTreeSet<StatementId>,
     /// The call that led into the failing function.
     pub caller: Option<StatementId>,
     /// The function of a statement.
@@ -78,9 +83,17 @@ pub fn choose(evidence: &Evidence<'_>, subject: &Subject<'_>) -> Vec<Step> {
         let last = of_failing.max_by_key(|e| e.events.last().map(|e| evidence.midpoint(*e)));
         last.map(|e| e.thread)
     });
+    let parts = parts(evidence, failing_thread, subject);
     let mut last: BTreeMap<(ThreadIndex, StatementId), usize> = BTreeMap::new();
     for (number, execution) in executions.iter().enumerate() {
-        last.insert((execution.thread, execution.statement), number);
+        let first = execution
+            .events
+            .first()
+            .map(|e| evidence.event(*e).position);
+        let part = parts.get(&execution.thread);
+        if part.is_none_or(|part| first <= Some(part.until)) {
+            last.insert((execution.thread, execution.statement), number);
+        }
     }
     let telltale = |event: &usize| pattern.contains(event) || subject.origins.contains(event);
     let realises = |e: &Execution| e.events.iter().any(telltale);
@@ -90,7 +103,15 @@ pub fn choose(evidence: &Evidence<'_>, subject: &Subject<'_>) -> Vec<Step> {
             || subject.causes.contains(statement)
             || *statement == failing
     };
-    last.retain(|(thread, statement), _| drawn.contains(thread) && telling(statement));
+    let leads =
+        |thread: &ThreadIndex| failing_thread == Some(*thread) || parts.contains_key(thread);
+    let plays = |(thread, statement): &(ThreadIndex, StatementId)| match parts.get(thread) {
+        Some(part) => part.leading.contains(statement),
+        None => telling(statement),
+    };
+    last.retain(|key, _| drawn.contains(&key.0) && plays(key));
+    let told: BTreeSet<StatementId> = last.keys().filter(|k| leads(&k.0)).map(|k| k.1).collect();
+    last.retain(|(thread, statement), _| leads(thread) || !told.contains(statement));
     let mut shown: BTreeSet<usize> = BTreeSet::new();
     let mut realised: BTreeSet<(ThreadIndex, StatementId)> = BTreeSet::new();
     for (number, execution) in executions.iter().enumerate() {
@@ -130,6 +151,38 @@ pub fn choose(evidence: &Evidence<'_>, subject: &Subject<'_>) -> Vec<Step> {
     let mut steps = sorted(evidence, steps);
     add_caller(&mut steps, subject);
     steps
+}
+
+/// What a thread that did not fail has to do with the failure.
+struct Part {
+    /// The place of its last access of the pattern.
+    until: u32,
+    /// That access's statement, and what led to it.
+    leading: BTreeSet<StatementId>,
+}
+
+fn parts(
+    evidence: &Evidence<'_>,
+    failing: Option<ThreadIndex>,
+    subject: &Subject<'_>,
+) -> BTreeMap<ThreadIndex, Part> {
+    let mut parts: BTreeMap<ThreadIndex, Part> = BTreeMap::new();
+    for number in subject.pattern.iter().chain(subject.origins) {
+        let event = evidence.event(*number);
+        if Some(event.thread) == failing {
+            continue;
+        }
+        let part = parts.entry(event.thread).or_insert_with(|| Part {
+            until: 0,
+            leading: BTreeSet::new(),
+        });
+        part.until = part.until.max(event.position);
+        for statement in &event.candidates {
+            part.leading.insert(*statement);
+            part.leading.extend((subject.leading)(*statement));
+        }
+    }
+    parts
 }
 
 /// Puts the call that led into the failing function before what ran there.

@@ -29,8 +29,10 @@ pub const FAR_ENOUGH: u32 = 64;
 
 /// With one failing run any predictor that held in it is perfect.
 const FEWEST_FAILING: u64 = 2;
-/// Fewer cannot contradict anything.
-const FEWEST_SUCCESSFUL: u64 = 10;
+/// Fewer cannot contradict anything ...
+const FEWEST_FOR_A_HINT: u64 = 10;
+/// ... and whatever the test says, fewer are no proof.
+const FEWEST_FOR_PROOF: u64 = 20;
 /// Successful runs in which a predictor must have been observable.
 const FEWEST_CONTRADICTING: u64 = 5;
 
@@ -143,12 +145,12 @@ pub enum Power {
 /// What so many runs can say when `tested` predictors are looked at the
 /// `looks`-th time.
 pub fn power(failing: u64, successful: u64, tested: u64, looks: u64) -> Power {
-    if failing == 0 || successful < FEWEST_SUCCESSFUL {
+    if failing == 0 || successful < FEWEST_FOR_A_HINT {
         return Power::Nothing;
     }
     let tests = tested.max(1) as f64 * looks.max(1) as f64;
     let proves = fisher(failing, 0, 0, successful) * tests < SIGNIFICANT;
-    if failing >= FEWEST_FAILING && proves {
+    if failing >= FEWEST_FAILING && successful >= FEWEST_FOR_PROOF && proves {
         Power::Proof
     } else {
         Power::Hint
