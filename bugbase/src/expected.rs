@@ -63,7 +63,7 @@ fn matches(ideal: &IdealPredictor, predictor: &Value, sketch: &Value) -> bool {
     let shape_fits = ideal
         .shape
         .as_ref()
-        .is_none_or(|shape| shape_name(&body["shape"]) == Some(shape));
+        .is_none_or(|shape| has_shape(&body["shape"], shape));
     pattern_fits
         && location_fits
         && shape_fits
@@ -90,11 +90,13 @@ pub fn location_name(location: &Value) -> String {
     }
 }
 
-fn shape_name(shape: &Value) -> Option<&str> {
-    match shape {
-        Value::String(name) => Some(name),
-        Value::Object(fields) => fields.keys().next().map(String::as_str),
-        _ => None,
+/// Whether a predictor's shape is the expected one: by name, or because it is a
+/// number of that sign.
+fn has_shape(shape: &Value, expected: &str) -> bool {
+    match (shape, shape["equals"].as_u64()) {
+        (Value::String(name), _) => name == expected,
+        (_, Some(value)) => expected == "equals" || expected == "negative" && (value as i64) < 0,
+        _ => false,
     }
 }
 
