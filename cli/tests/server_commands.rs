@@ -1,6 +1,10 @@
 //! The commands that talk to a server, against the real `failsketch serve`: tokens,
 //! failures, campaigns, and sentences for what is wrong.
 
+#[path = "../../sketch-server/tests/postgres_support/mod.rs"]
+mod postgres_support;
+
+use postgres_support::Postgres;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -14,11 +18,16 @@ struct Serving {
 
 impl Serving {
     fn start(data: &Path) -> Serving {
+        Serving::with(data, &[])
+    }
+
+    fn with(data: &Path, more: &[&str]) -> Serving {
         let mut process = Command::new(FAILSKETCH)
             .args(["serve", "--listen", "127.0.0.1:0", "--data"])
             .arg(data)
             .arg("--store")
             .arg(data.join("store"))
+            .args(more)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -67,6 +76,39 @@ fn refused(arguments: &[&str]) -> String {
     let said = String::from_utf8(output.stderr).expect("text");
     assert_eq!(said.lines().count(), 1, "one sentence: {said}");
     said
+}
+
+#[test]
+fn a_postgresql_keeps_what_a_file_would() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let database = Postgres::shared().database();
+    for _ in 0..2 {
+        let server = Serving::with(folder.path(), &["--database", &database]);
+        let listed = good(&["failures", "--json", "--server", &server.url]);
+        assert_eq!(listed.trim(), "[]");
+        server.end();
+    }
+    assert!(!folder.path().join("failsketch.sqlite").exists());
+
+    let data = folder.path().to_str().expect("a name");
+    let serve = [
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--data",
+        data,
+        "--database",
+    ];
+    let nobody = "postgres:///none?host=/nonexistent&user=nobody";
+    let said = refused(&[&serve[..], &[nobody]].concat());
+    assert!(said.contains("database"), "{said}");
+    let said = failsketch(&[&serve[..], &["mysql://here/it"]].concat());
+    assert_eq!(said.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(
+        said.contains("mysql://here/it") && said.contains("postgres://"),
+        "{said}"
+    );
 }
 
 #[test]

@@ -22,6 +22,8 @@ pub enum DependenceKind {
     Return,
     /// A frame of the failure's stack.
     Stack,
+    /// A wait that surely came before it.
+    Wait,
 }
 
 impl fmt::Display for DependenceKind {
@@ -34,6 +36,7 @@ impl fmt::Display for DependenceKind {
             DependenceKind::ThreadStart => "starts the thread of",
             DependenceKind::Return => "returns a value to",
             DependenceKind::Stack => "is on the failing stack above",
+            DependenceKind::Wait => "waits before",
         })
     }
 }

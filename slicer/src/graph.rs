@@ -53,7 +53,7 @@ pub(crate) struct Graph {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Edge(u32);
 
-pub(crate) const KINDS: [DependenceKind; 7] = [
+pub(crate) const KINDS: [DependenceKind; 8] = [
     DependenceKind::Data,
     DependenceKind::Memory,
     DependenceKind::Control,
@@ -61,6 +61,7 @@ pub(crate) const KINDS: [DependenceKind; 7] = [
     DependenceKind::ThreadStart,
     DependenceKind::Return,
     DependenceKind::Stack,
+    DependenceKind::Wait,
 ];
 
 /// The position of a kind in [`KINDS`].
@@ -73,6 +74,7 @@ pub(crate) fn number_of(kind: DependenceKind) -> u8 {
         DependenceKind::ThreadStart => 4,
         DependenceKind::Return => 5,
         DependenceKind::Stack => 6,
+        DependenceKind::Wait => 7,
     }
 }
 

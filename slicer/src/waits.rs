@@ -58,7 +58,7 @@ pub(crate) fn waits(program: &Program, slice: &[StatementId], farthest: u32) -> 
                         },
                         distance: farthest.saturating_add(1),
                         statement,
-                        why: Some((DependenceKind::Control, gated)),
+                        why: Some((DependenceKind::Wait, gated)),
                     });
                 }
             }

@@ -70,7 +70,7 @@ pub(crate) fn rank(kind: Option<DependenceKind>) -> u8 {
             | DependenceKind::ThreadStart
             | DependenceKind::Return,
         ) => 3,
-        Some(DependenceKind::Control) => 4,
+        Some(DependenceKind::Control | DependenceKind::Wait) => 4,
     }
 }
 

@@ -80,9 +80,12 @@ fn explained(
     explaining
 }
 
-/// What made the program come to a statement, and that statement.
-pub fn leading(slice: &Slice, to: StatementId) -> BTreeSet<StatementId> {
-    led_to(slice, &BTreeSet::from([to]))
+/// What a thread that made an access has to do with a failure in another one: what
+/// made it come there, and the creation of either thread.
+pub fn part(slice: &Slice, failing: StatementId, access: StatementId) -> BTreeSet<StatementId> {
+    let mut part = led_to(slice, &BTreeSet::from([access]));
+    part.extend(creations(slice, &BTreeSet::from([access, failing])));
+    part
 }
 
 fn led_to(slice: &Slice, core: &BTreeSet<StatementId>) -> BTreeSet<StatementId> {

@@ -223,7 +223,7 @@ fn drawn_steps(
         origins: &origins,
         causes: &causes,
         relevant: &relevant,
-        leading: &|id| explanation::leading(inputs.slice, id),
+        part: &|access| explanation::part(inputs.slice, inputs.failure.statement.id, access),
         caller: inputs.failure.caller.map(|s| s.id),
         functions: &|id| names.statements.get(&id).map(|s| s.function.as_str()),
     };

@@ -64,8 +64,8 @@ pub struct Subject<'a> {
     pub causes: &'a BTreeSet<StatementId>,
     /// Statements that are drawn if they ran.
     pub relevant: &'a BTreeSet<StatementId>,
-    /// What led to a statement of the pattern.
-    pub leading: &'a dyn Fn(StatementId) -> BTreeSet<StatementId>,
+    /// What a thread has to do with the failure that made an access of the pattern.
+    pub part: &'a dyn Fn(StatementId) -> BTreeSet<StatementId>,
     /// The call that led into the failing function.
     pub caller: Option<StatementId>,
     /// The function of a statement.
@@ -179,7 +179,7 @@ fn parts(
         part.until = part.until.max(event.position);
         for statement in &event.candidates {
             part.leading.insert(*statement);
-            part.leading.extend((subject.leading)(*statement));
+            part.leading.extend((subject.part)(*statement));
         }
     }
     parts

@@ -72,11 +72,12 @@ where
 
 /// A run record as it is stored.
 pub fn packed(record: &RunRecord) -> Result<Vec<u8>, StorageError> {
-    let mut packed = DeflateEncoder::new(Vec::new(), Compression::fast());
-    serde_json::to_writer(&mut packed, record)
-        .map_err(|error| damaged_run(record.id.to_string(), error))?;
+    let text =
+        serde_json::to_vec(record).map_err(|error| damaged_run(record.id.to_string(), error))?;
+    // In one piece: the compressor has work to do for every write.
+    let mut packed = DeflateEncoder::new(Vec::with_capacity(text.len() / 4), Compression::fast());
     packed
-        .flush()
+        .write_all(&text)
         .and_then(|()| packed.finish())
         .map_err(|error| damaged_run(record.id.to_string(), serde_json::Error::io(error)))
 }
