@@ -24,8 +24,8 @@ use std::process::{Command, Stdio};
 
 const RUNS: u64 = 40;
 
-/// Sites of a tracked build by the line that they stand on.
-type Sites = BTreeMap<u64, Vec<u64>>;
+/// By the number of a hook: its line, and that of the call that it is for.
+type Sites = BTreeMap<u64, (u64, Option<u64>)>;
 
 /// "absent in 40 runs", or what was found; `None` where nothing can be said.
 pub fn absent(
@@ -128,7 +128,7 @@ fn sites(report: &Value) -> Sites {
     let mut sites = Sites::new();
     for site in report["hooks"].as_array().into_iter().flatten() {
         if let (Some(line), Some(id)) = (site["line"].as_u64(), site["site"].as_u64()) {
-            sites.entry(line).or_default().push(id);
+            sites.insert(id, (line, site["called_at"].as_u64()));
         }
     }
     sites
@@ -148,6 +148,8 @@ fn lines(sketch: &Value, slice: &Value) -> BTreeMap<u64, u64> {
 struct Event {
     thread: usize,
     line: u64,
+    /// The line of the call, where that is told apart.
+    caller: Option<u64>,
     kind: String,
     address: u64,
     value: u64,
@@ -157,20 +159,17 @@ struct Event {
 }
 
 fn events(sites: &Sites, record: &Value) -> Vec<Event> {
-    let line_of = |site: u64| {
-        let found = sites.iter().find(|(_, ids)| ids.contains(&site));
-        found.map(|(line, _)| *line)
-    };
     let threads = record["threads"].as_array().into_iter().flatten();
     let mut events = Vec::new();
     for (number, thread) in threads.enumerate() {
         let parts = [&thread["head"], &thread["tail"]];
         for event in parts.into_iter().filter_map(Value::as_array).flatten() {
             let number_of = |name: &str| event[name].as_u64().unwrap_or_default();
-            if let Some(line) = line_of(number_of("site")) {
+            if let Some((line, caller)) = sites.get(&number_of("site")).copied() {
                 events.push(Event {
                     thread: number,
                     line,
+                    caller,
                     kind: text(&event["kind"]).to_owned(),
                     address: number_of("address"),
                     value: number_of("value"),
@@ -191,8 +190,12 @@ fn holds(cause: &Value, lines: &BTreeMap<u64, u64>, sites: &Sites, record: &Valu
     let predictor = &cause["predictor"];
     if let Some(value) = predictor.get("value") {
         let at = line(&value["statement"]);
+        // A call that has no hook of its own cannot be told apart here.
+        let told_apart = |caller: &u64| sites.values().any(|(_, by)| *by == Some(*caller));
+        let caller = line(&value["caller"]).filter(told_apart);
         let accesses = events.iter().filter(|e| Some(e.line) == at);
         return accesses
+            .filter(|e| caller.is_none() || e.caller == caller)
             .filter(|e| e.kind == "read" || e.kind == "write")
             .any(|e| has_shape(&value["shape"], e));
     }

@@ -162,11 +162,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 fn described(plan: &TrackingPlan, site: &Site) -> Value {
     let statement = plan.all_statements().find(|s| s.id == site.statement);
     let location = statement.map(|statement| &statement.location);
+    let caller = plan.all_statements().find(|s| Some(s.id) == site.caller);
     json!({
         "site": site.id,
         "kind": site.kind,
         "file": location.map(|location| &location.file),
         "line": location.map(|location| location.line),
+        "called_at": caller.map(|caller| caller.location.line),
     })
 }
 
