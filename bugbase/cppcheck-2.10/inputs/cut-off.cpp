@@ -1,3 +1,4 @@
+// A file that was cut off: no semicolon, brace or parenthesis follows the macro.
 int listen(int port);
 int accept(int listening);
 

@@ -1,3 +1,4 @@
+// Macros before classes with a body.
 #define API
 API class Session
 {

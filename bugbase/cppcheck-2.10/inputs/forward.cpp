@@ -1,3 +1,4 @@
+// Macros before classes that are only declared.
 EXPORTED struct Address;
 EXPORTED class Session;
 EXPORTED union Word;

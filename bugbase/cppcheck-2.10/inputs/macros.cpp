@@ -1,3 +1,4 @@
+// Macros that look like calls.
 BEGIN_NAMESPACE(net)
 VISIBLE struct Counter
 {

@@ -1,3 +1,4 @@
+// A program as most are.
 #include <cstdio>
 #include <cstring>
 

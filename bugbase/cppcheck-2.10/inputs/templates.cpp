@@ -1,3 +1,4 @@
+// Templates, and no macro.
 template <class T> struct Pair
 {
     T first;
