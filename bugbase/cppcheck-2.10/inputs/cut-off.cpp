@@ -8,4 +8,4 @@ int serve(int port)
     return accept(listening);
 }
 
-EXPORTED struct Address
+EXPORTED struct Address : public Socket
