@@ -145,7 +145,10 @@ fn every_thread_of_a_storm_is_recorded_or_counted() {
         record.gaps
     );
     for (at, thread) in record.threads.iter().enumerate() {
-        assert_eq!(shape(thread), (2, 0, 0));
+        // All of it, or what followed its first event if that came while every
+        // slot was being emptied.
+        let found = shape(thread);
+        assert!(found == (2, 0, 0) || found == (0, 1, 1), "{found:?}");
         assert_eq!(thread.index.0 as usize, at);
     }
 }

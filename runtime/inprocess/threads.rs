@@ -165,6 +165,9 @@ unsafe fn find_or_claim(region: *mut Region, entry: u64) -> *mut ThreadSlot {
             }
             number += 1;
         }
+        // Counted as a thread without a slot by an earlier try of its own.
+        let late = entry as u32 == tid && entry & NO_SLOT != 0;
+        let without = AtomicU32::from_ptr(&raw mut (*header).threads_without_slot);
         let mut number = take(region, |slot| {
             slot_state(slot)
                 .compare_exchange(SLOT_FREE, SLOT_BUSY, Ordering::Acquire, Ordering::Relaxed)
@@ -174,10 +177,8 @@ unsafe fn find_or_claim(region: *mut Region, entry: u64) -> *mut ThreadSlot {
             number = take(region, |slot| evict(slot));
             if number == THREAD_SLOTS {
                 (*table).store(none, Ordering::Relaxed);
-                // A second try of the same thread is not a second thread.
-                if entry as u32 != tid || entry & NO_SLOT == 0 {
-                    AtomicU32::from_ptr(&raw mut (*header).threads_without_slot)
-                        .fetch_add(1, Ordering::Relaxed);
+                if !late {
+                    without.fetch_add(1, Ordering::Relaxed);
                 }
                 return null_mut();
             }
@@ -194,6 +195,10 @@ unsafe fn find_or_claim(region: *mut Region, entry: u64) -> *mut ThreadSlot {
             slot_state(slot).store(SLOT_FREE, Ordering::Release);
             return slot_at(region, (other >> 32) as usize);
         }
+        if late {
+            without.fetch_sub(1, Ordering::Relaxed);
+        }
+        (*slot).late = late as u64;
         (*slot).claimed_at = sys::tsc();
         (*slot).tid = tid;
         slot_state(slot).store(SLOT_USED, Ordering::Release);
@@ -232,7 +237,8 @@ unsafe fn evict(slot: *mut ThreadSlot) -> bool {
     // SAFETY: the slot is ours from the exchange on.
     unsafe {
         // A filter might kill the program for asking.
-        if state::sandboxed() || sys::thread_lives((*slot).tid) {
+        let tid = (*slot).tid;
+        if state::sandboxed() || sys::thread_lives(tid) {
             return false;
         }
         let taken = slot_state(slot).compare_exchange(
@@ -242,6 +248,11 @@ unsafe fn evict(slot: *mut ThreadSlot) -> bool {
             Ordering::Relaxed,
         );
         if taken.is_err() {
+            return false;
+        }
+        // Somebody else may have evicted it, and given it to a thread that lives.
+        if (*slot).tid != tid {
+            slot_state(slot).store(SLOT_USED, Ordering::Release);
             return false;
         }
         clear(slot);
@@ -262,6 +273,7 @@ pub unsafe fn clear(slot: *mut ThreadSlot) {
         (*slot).due = 0;
         (*slot).saturated = 0;
         (*slot).edges_full = 0;
+        (*slot).late = 0;
         let edges = (&raw mut (*slot).edges).cast::<Edge>();
         let mut at = 0;
         while at < crate::layout::EDGES {

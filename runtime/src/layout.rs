@@ -15,7 +15,7 @@
 /// "FSKETCH" and a byte that no text has.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"FSKETCH\x01");
 /// Grows with every change of this file.
-pub const VERSION: u32 = 8;
+pub const VERSION: u32 = 9;
 
 /// The variable that activates the runtime: `<fd>:<nonce in 16 hex digits>`.
 pub const ACTIVATION_VARIABLE: &str = "FAILSKETCH_FD";
@@ -197,7 +197,9 @@ pub struct ThreadSlot {
     pub saturated: u64,
     /// Events of edges that found no room in `edges`.
     pub edges_full: u64,
-    pub padding: [u64; 2],
+    /// Not zero: the thread found no slot at first, and what it did until then is lost.
+    pub late: u64,
+    pub padding: [u64; 1],
     pub edges: [Edge; EDGES],
     pub head: [Event; HEAD_EVENTS],
     pub ring: [Event; RING_EVENTS],

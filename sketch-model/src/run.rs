@@ -157,7 +157,7 @@ pub struct ThreadRecord {
     pub tid: i32,
     /// In program order, from the thread's first.
     pub head: Vec<ProbeEvent>,
-    /// How many events between `head` and `tail` were overwritten.
+    /// How many events, at least, are missing between `head` and `tail`.
     pub dropped: u64,
     pub tail: Vec<ProbeEvent>,
     /// What it passed how often. Passages beyond a limit are here alone.

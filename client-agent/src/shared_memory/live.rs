@@ -208,13 +208,21 @@ impl LiveRegion {
         for number in 0..self.slots() {
             let base = Self::slot(number);
             let state = self.u32_at(base + offset_of!(ThreadSlot, state));
-            let tid = self.u32_at(base + offset_of!(ThreadSlot, tid));
-            if state.load(Ordering::Acquire) != SLOT_USED
-                || lives(tid.load(Ordering::Relaxed) as i32)
+            let owner = self.u32_at(base + offset_of!(ThreadSlot, tid));
+            if state.load(Ordering::Acquire) != SLOT_USED {
+                continue;
+            }
+            let tid = owner.load(Ordering::Relaxed);
+            if lives(tid as i32)
                 || state
                     .compare_exchange(SLOT_USED, SLOT_BUSY, Ordering::Acquire, Ordering::Relaxed)
                     .is_err()
             {
+                continue;
+            }
+            // The runtime may have given it to a thread that lives meanwhile.
+            if owner.load(Ordering::Relaxed) != tid {
+                state.store(SLOT_USED, Ordering::Release);
                 continue;
             }
             // SAFETY: the slot's thread has ended, and the exchange keeps others

@@ -77,19 +77,34 @@ pub fn read_slot(slot: &[u8]) -> Option<ThreadRemains> {
         unfinished += u64::from(event.is_none());
         event
     };
-    let head = (0..count.min(HEAD_EVENTS as u64))
+    let mut head: Vec<ProbeEvent> = (0..count.min(HEAD_EVENTS as u64))
         .filter_map(|index| {
             let at = offset_of!(ThreadSlot, head) + index as usize * size_of::<Event>();
             take(at, 0)
         })
         .collect();
-    let tail = (after_head - tail_length..after_head)
+    let mut tail: Vec<ProbeEvent> = (after_head - tail_length..after_head)
         .filter_map(|index| {
             let place = (index % RING_EVENTS as u64) as usize;
             let at = offset_of!(ThreadSlot, ring) + place * size_of::<Event>();
             take(at, index / RING_EVENTS as u64)
         })
         .collect();
+    // Whoever reads the record must know that unfinished ones are missing, too.
+    let mut dropped = (after_head - tail_length).saturating_add(unfinished);
+    let mut uncounted = words.u64(offset_of!(ThreadSlot, edges_full));
+    if words.u64(offset_of!(ThreadSlot, late)) != 0 {
+        // Its first events came before its slot: what follows them is a tail, and a
+        // record has room for one hole, so that a second one swallows what is between.
+        let after_first = std::mem::take(&mut head);
+        if dropped == 0 {
+            tail.splice(0..0, after_first);
+        } else {
+            dropped = dropped.saturating_add(after_first.len() as u64);
+        }
+        dropped = dropped.saturating_add(1);
+        uncounted = uncounted.saturating_add(1);
+    }
     Some(ThreadRemains {
         claimed_at: words.u64(offset_of!(ThreadSlot, claimed_at)),
         unfinished,
@@ -97,11 +112,10 @@ pub fn read_slot(slot: &[u8]) -> Option<ThreadRemains> {
             index: ThreadIndex(0),
             tid,
             head,
-            // Whoever reads the record must know that these are missing, too.
-            dropped: (after_head - tail_length).saturating_add(unfinished),
+            dropped,
             tail,
             edges: read_edges(words),
-            uncounted: words.u64(offset_of!(ThreadSlot, edges_full)),
+            uncounted,
             thinned: read_thinned(words),
         },
     })
@@ -201,6 +215,23 @@ mod tests {
         assert_eq!(ended.forgotten, 1000 - 128);
         let tids: Vec<_> = ended.into_threads().map(|t| t.record.tid).collect();
         assert_eq!(tids, (1..=64).chain(937..=1000).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn a_thread_that_got_its_slot_late_has_lost_its_first_events() {
+        let mut slot = vec![0; size_of::<ThreadSlot>()];
+        let mut put = |at: usize, value: &[u8]| slot[at..at + value.len()].copy_from_slice(value);
+        put(offset_of!(ThreadSlot, tid), &7u32.to_le_bytes());
+        put(offset_of!(ThreadSlot, count), &1u64.to_le_bytes());
+        put(offset_of!(ThreadSlot, late), &1u64.to_le_bytes());
+        let first = offset_of!(ThreadSlot, head) + offset_of!(Event, kind);
+        put(first, &KIND_WRITE.to_le_bytes());
+        let thread = read_slot(&slot).expect("a thread").record;
+        assert_eq!(
+            (thread.head.len(), thread.dropped, thread.tail.len()),
+            (0, 1, 1)
+        );
+        assert_eq!(thread.uncounted, 1);
     }
 
     #[test]
