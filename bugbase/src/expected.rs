@@ -86,7 +86,11 @@ pub fn location_name(location: &Value) -> String {
     let field = &location["field"];
     match (field["record"].as_str(), field["field"].as_str()) {
         (Some(record), Some(field)) => format!("{record}.{field}"),
-        _ => location["global"].as_str().unwrap_or("unnamed").to_owned(),
+        _ => match (location["argument"].as_u64(), location.as_str()) {
+            (Some(number), _) => format!("argument {number}"),
+            (_, Some(other)) => other.to_owned(),
+            _ => location["global"].as_str().unwrap_or("unnamed").to_owned(),
+        },
     }
 }
 

@@ -114,6 +114,11 @@ impl Predictor {
         }
     }
 
+    /// Whether it is about what a call was given or gave back, and not about memory.
+    pub fn is_of_call(&self) -> bool {
+        matches!(self, Predictor::Value { location, .. } if location.is_of_call())
+    }
+
     /// The statements it speaks of, in its order.
     pub fn statements(&self) -> &[StatementId] {
         match self {

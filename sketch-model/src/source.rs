@@ -49,6 +49,17 @@ pub enum LocationName {
     Field { record: String, field: String },
     /// Memory reached through a pointer of which nothing is known statically.
     Unnamed,
+    /// What a call is given, counted from 1. No memory: only values have it.
+    Argument(u16),
+    /// What a call gives back. No memory either.
+    Result,
+}
+
+impl LocationName {
+    /// Whether it is what a call was given or gave back, and no memory.
+    pub fn is_of_call(&self) -> bool {
+        matches!(self, LocationName::Argument(_) | LocationName::Result)
+    }
 }
 
 impl fmt::Display for LocationName {
@@ -57,6 +68,8 @@ impl fmt::Display for LocationName {
             LocationName::Global(name) => f.write_str(name),
             LocationName::Field { record, field } => write!(f, "{record}.{field}"),
             LocationName::Unnamed => f.write_str("memory"),
+            LocationName::Argument(number) => write!(f, "argument {number}"),
+            LocationName::Result => f.write_str("the result"),
         }
     }
 }

@@ -1,12 +1,13 @@
 //! Fewer hooks for the same knowledge, and what tells of statements without any.
 //!
-//! Accesses, branches and synchronisation carry a value; a plain call site only
-//! tells that it was reached. It needs no hook if a site that is kept follows it
-//! in the same block with nothing recorded in between: the call must be of a
-//! library function that calls nothing of the program's, and so must all calls
-//! up to the other site. That site's record then tells the same, at the same
-//! place in the thread's order. The failing statement's sites neither go nor
-//! stand for others: the run may end before they are recorded.
+//! Accesses, branches and synchronisation carry a value, and so do calls that are
+//! given or give back a number; any other call site only tells that it was reached.
+//! It needs no hook if a site that is kept follows it in the same block with nothing
+//! recorded in between: the call must be of a library function that calls nothing
+//! of the program's, and so must all calls up to the other site. That site's record
+//! then tells the same, at the same place in the thread's order. The failing
+//! statement's sites neither go nor stand for others: the run may end before they
+//! are recorded.
 //!
 //! Tracked statements without any site are known through dominance: a record of
 //! a site that the statement dominates proves that it ran; one of a site that it
@@ -17,7 +18,7 @@
 //! a follower that never runs, and is then not told of.
 
 use crate::dominance::Dominances;
-use crate::program::{Callee, InstructionRef, Op, Program};
+use crate::program::{Callee, InstructionRef, Op, Operand, Program};
 use sketch_model::{Implied, PointKind, Site, SiteId, StatementId, TrackingPlan, Witness};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -96,7 +97,7 @@ fn implied_calls(
         else {
             continue;
         };
-        if !is_closed_call(program, *at) {
+        if !is_closed_call(program, *at) || tells_a_number(program, *at) {
             continue;
         }
         let body = program.function(*at);
@@ -136,6 +137,25 @@ fn is_closed_call(program: &Program, at: InstructionRef) -> bool {
     !program.functions[callee as usize].is_defined()
         && program.calls.routines(at).is_empty()
         && body.terminator(block) != Some(at.instruction)
+}
+
+/// Whether a call of a known function is given a number that is not written there,
+/// or gives one back: a size, a count, an error. Pointers are told of by whoever
+/// stores or follows them.
+fn tells_a_number(program: &Program, at: InstructionRef) -> bool {
+    let Op::Call(Callee::Direct(callee)) = program.op(at) else {
+        return false;
+    };
+    let signature = &program.functions[callee as usize].signature;
+    let Some((result, parameters)) = signature.split_once(" (") else {
+        return false;
+    };
+    let is_number = |name: &str| name.starts_with('i');
+    let given = parameters.split(", ").map(|p| p.trim_end_matches(')'));
+    let operands = program.function(at).operands(at.instruction);
+    let computed = |operand: &Operand| !matches!(operand, Operand::Constant);
+    let mut given = given.zip(operands);
+    is_number(result) || given.any(|(name, operand)| is_number(name) && computed(operand))
 }
 
 fn witnesses(

@@ -6,8 +6,10 @@
 //! ring belongs nowhere and is dropped: the hole is known.
 
 use sketch_model::{
-    CallValue, EventKind, ProbeEvent, ProbeKind, SIZE_FLAG, Source, TEXT_DISGUISED, TraceEvent,
+    CallValue, EventKind, ProbeEvent, ProbeKind, RunRecord, SIZE_FLAG, SiteId, Source,
+    TEXT_DISGUISED, ThreadRecord, TraceEvent,
 };
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Takes an event that tells of a call; false if it is of another kind.
 pub fn attach(events: &mut [TraceEvent], probe: &ProbeEvent) -> bool {
@@ -39,6 +41,21 @@ pub fn attach(events: &mut [TraceEvent], probe: &ProbeEvent) -> bool {
         });
     }
     true
+}
+
+/// Sites of calls that a thread has counted more often than it has events of them.
+pub fn unseen(record: &RunRecord) -> BTreeSet<SiteId> {
+    let of_thread = |thread: &ThreadRecord| -> Vec<SiteId> {
+        let mut seen: BTreeMap<SiteId, u64> = BTreeMap::new();
+        let events = thread.head.iter().chain(&thread.tail);
+        for event in events.filter(|event| event.kind == ProbeKind::Call) {
+            *seen.entry(event.site).or_default() += 1;
+        }
+        let calls = thread.edges.iter().filter(|edge| edge.successor.is_none());
+        let unseen = calls.filter(|call| seen.get(&call.site).copied().unwrap_or(0) < call.count);
+        unseen.map(|call| call.site).collect()
+    };
+    record.threads.iter().flat_map(of_thread).collect()
 }
 
 /// A string follows the value that points to it at once.

@@ -93,6 +93,9 @@ pub struct DecodedRun {
     pub passed: Passed,
     #[serde(default)]
     pub thinned: Vec<ThinnedAccess>,
+    /// Sites of calls that were made more often than there are events of them.
+    #[serde(default)]
+    pub unseen_calls: BTreeSet<SiteId>,
     pub watch: WatchCoverage,
     /// The processor's own trace tells of statements and branches.
     #[serde(default)]

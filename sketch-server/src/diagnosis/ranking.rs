@@ -5,7 +5,8 @@
 //! comes first because F alone is blind to support: a predictor that could be
 //! observed in one failing run and in no successful one has F = 1. Races produce many
 //! perfect predictors at once: whatever follows the fatal order in the same
-//! thread follows it in every failing run. Among equals the reader is best
+//! thread follows it in every failing run. Among equals, memory says more than what
+//! a call was given: that is a copy, and does not tell of what. Then the reader is best
 //! served by the one that ends at the crash, so the next criteria are: it names
 //! the failing statement; its statements are nearest to it in the slice
 //! (statements outside the slice count as farthest; a sum, so that two
@@ -225,6 +226,7 @@ fn better(a: &Scored, b: &Scored) -> Ordering {
         .then(a.symptom.cmp(&b.symptom))
         .then(b.score.f_measure.total_cmp(&a.score.f_measure))
         .then(support_b.failing_true.cmp(&support_a.failing_true))
+        .then(a.predictor.is_of_call().cmp(&b.predictor.is_of_call()))
         .then(near_a.cmp(&near_b))
         .then(support_b.successful_false.cmp(&support_a.successful_false))
         .then(a.predictor.cmp(&b.predictor))

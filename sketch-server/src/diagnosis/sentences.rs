@@ -5,7 +5,8 @@
 //! reader must be able to tell.
 
 use sketch_model::{
-    OrderPattern, Predictor, RankedPredictor, Statement, StatementId, Support, ValueShape,
+    LocationName, OrderPattern, Predictor, RankedPredictor, Statement, StatementId, Support,
+    ValueShape,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -77,8 +78,12 @@ fn claim(predictor: &Predictor, names: &Names) -> String {
             ..
         } => {
             let by = caller.map(|caller| format!(", called by {},", names.phrase(caller)));
+            let saw = match location {
+                LocationName::Argument(_) => "passed",
+                _ => "saw",
+            };
             format!(
-                "{}{} saw {location} {}",
+                "{}{} {saw} {location} {}",
                 names.phrase(*statement),
                 by.unwrap_or_default(),
                 shape_words(*shape)

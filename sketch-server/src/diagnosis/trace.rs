@@ -86,6 +86,7 @@ pub fn decode(record: &RunRecord, plan: &TrackingPlan, code: &dyn CodeMap) -> Op
         missing: missing || record.unrecorded_threads > 0 || paused,
         passed: passed(record, plan),
         thinned,
+        unseen_calls: call_values::unseen(record),
         watch,
         by_trace: false,
         counted: Vec::new(),

@@ -50,6 +50,7 @@ pub fn of_trace(input: &TracedInput<'_>, plan: &TrackingPlan) -> DecodedRun {
         missing: true,
         passed: Passed::default(),
         thinned: Vec::new(),
+        unseen_calls: Default::default(),
         watch: WatchCoverage::default(),
         by_trace: false,
         counted: Vec::new(),

@@ -260,6 +260,7 @@ mod tests {
             by_trace: false,
             counted: Vec::new(),
             thinned: Vec::new(),
+            unseen_calls: Default::default(),
             trace: ExecutionTrace {
                 run: RunId("r".into()),
                 variant,

@@ -190,6 +190,7 @@ pub fn run(id: &str, failed: bool, script: &str) -> DecodedRun {
         missing: false,
         passed: Default::default(),
         thinned: Vec::new(),
+        unseen_calls: Default::default(),
         watch: WatchCoverage { complete },
         by_trace: false,
         counted: Vec::new(),

@@ -17,6 +17,7 @@
 pub mod branch;
 pub mod deadlock;
 pub mod order;
+pub mod passed;
 pub mod value;
 
 use super::decoded_run::DecodedRun;
@@ -46,6 +47,7 @@ pub enum Aspect {
     Load,
     Store,
     Branch,
+    Call,
 }
 
 /// A hook of the plan.
@@ -155,7 +157,8 @@ pub fn hooks(plan: &TrackingPlan, placement: &Placement) -> Hooks {
             PointKind::Branch => &[Aspect::Branch],
             // Taking a lock writes it, waiting for it reads it (see `deadlock`).
             PointKind::Sync(_) if site.location.is_some() => &[Aspect::Load, Aspect::Store],
-            PointKind::Sync(_) | PointKind::Call => &[],
+            PointKind::Call => &[Aspect::Call],
+            PointKind::Sync(_) => &[],
         };
         let hook = |aspect: &Aspect| Hook {
             statement: site.statement,
@@ -204,6 +207,7 @@ pub fn observe_hooked(run: &DecodedRun, plan: &TrackingPlan, hooks: &Hooks) -> O
     branch::forget_partial(&mut observations);
     value::observe(run, plan, &mut observations);
     value::observe_thinned(run, plan, &mut observations);
+    passed::observe(run, plan, &mut observations);
     order::observe(&evidence, &mut observations);
     deadlock::observe(run, &mut observations);
     // A proven occurrence outweighs any number of doubtful ones.

@@ -48,7 +48,7 @@ pub(super) fn observe(run: &DecodedRun, plan: &TrackingPlan, observations: &mut 
 }
 
 /// It held for whoever calls, and for the caller if that is known.
-fn hold(
+pub(super) fn hold(
     observations: &mut Observations,
     (statement, column, location): (StatementId, u32, &LocationName),
     shape: ValueShape,
@@ -132,10 +132,13 @@ pub(super) fn shown(
     if coverage.blurred.contains(&place) {
         return false;
     }
-    let hooked = coverage.hooked_for(caller, statement, |h| {
-        matches!(h.aspect, Aspect::Load | Aspect::Store)
-            && h.column == column
-            && may_be(&h.location, location)
+    let of_call = location.is_of_call();
+    let hooked = coverage.hooked_for(caller, statement, |h| match h.aspect {
+        Aspect::Load | Aspect::Store => {
+            !of_call && h.column == column && may_be(&h.location, location)
+        }
+        Aspect::Call => of_call && h.column == column,
+        Aspect::Branch => false,
     });
     hooked || (caller.is_none() && coverage.watched(statement, location))
 }
