@@ -8,6 +8,8 @@
 //! * the causes, and the chain of dependences from each of them to the failure;
 //! * what made the program come to a cause or to the failure: the branches that
 //!   decide over it and the calls that lead to it, [`CONTEXT_DEPTH`] deep;
+//! * what made a value that is a cause, [`MAKING_DEPTH`] deep, unless an order explains
+//!   how it came to be;
 //! * the creation of a thread, where creating and created thread both take part.
 //!
 //! It serves twice: the next plan tracks these statements whatever their distance,
@@ -25,6 +27,8 @@ use std::collections::BTreeSet;
 
 /// How many steps of "decides over" and "calls" are followed from a cause.
 const CONTEXT_DEPTH: usize = 2;
+/// How many steps the making of a value is followed back.
+const MAKING_DEPTH: usize = 3;
 
 /// The predictors that may be called causes: the best of each class, if good
 /// and significant. A symptom is one only if there is nothing better.
@@ -51,12 +55,21 @@ pub fn explanation<'a>(
     named: impl Iterator<Item = &'a RankedPredictor>,
 ) -> BTreeSet<StatementId> {
     let (mut causes, mut spoken_of) = (BTreeSet::new(), BTreeSet::<StatementId>::new());
+    let (mut values, mut of_order) = (BTreeSet::new(), false);
     for named in named {
         causes.extend(named.predictor.causes());
         spoken_of.extend(named.predictor.statements());
+        match named.class {
+            PredictorClass::Value => values.extend(named.predictor.statements()),
+            PredictorClass::Order => of_order = true,
+            PredictorClass::Branch => {}
+        }
     }
     let mut explaining = explained(slice, failing, caller, &causes);
     explaining.extend(spoken_of);
+    if !of_order {
+        explaining.extend(made(slice, &values));
+    }
     explaining
 }
 
@@ -96,6 +109,28 @@ fn led_to(slice: &Slice, core: &BTreeSet<StatementId>) -> BTreeSet<StatementId> 
         reached.extend(further);
     }
     reached
+}
+
+/// What made the values that some statements saw: [`MAKING_DEPTH`] steps of "computed
+/// from", "stored by" and "returned by".
+fn made(slice: &Slice, seen: &BTreeSet<StatementId>) -> BTreeSet<StatementId> {
+    let mut reached = seen.clone();
+    for _ in 0..MAKING_DEPTH {
+        let making = slice.entries.iter().filter(|e| makes(e, &reached));
+        let further: Vec<StatementId> = making.map(|e| e.statement.id).collect();
+        reached.extend(further);
+    }
+    reached
+}
+
+fn makes(entry: &SliceEntry, reached: &BTreeSet<StatementId>) -> bool {
+    entry.why.as_ref().is_some_and(|why| {
+        let makes = matches!(
+            why.kind,
+            DependenceKind::Data | DependenceKind::Memory | DependenceKind::Return
+        );
+        makes && reached.contains(&why.parent)
+    })
 }
 
 /// From a statement to the failure, both included, along the slice's own reasons.

@@ -19,7 +19,8 @@
 //! statement or of the condition that guards it. That a failed assertion found
 //! its condition false separates the runs perfectly and explains nothing; any good
 //! predictor further back says more. A fault has no symptoms in this sense: that
-//! the pointer was null is the first half of the answer.
+//! the pointer was null is the first half of the answer. What the calls on the failing
+//! stack were given is a symptom anywhere: it was handed down to where it failed.
 //!
 //! Predictors of a class that held in exactly the same runs cannot be told
 //! apart by any statistic; they stand as one, under the best of them.
@@ -47,6 +48,8 @@ pub struct Nearness {
     /// Where the program ended itself: the failing statement, the conditions right
     /// before it, and what these ask a function for.
     ending: BTreeSet<StatementId>,
+    /// The failing statement and the calls that led into its function.
+    stack: BTreeSet<StatementId>,
     distances: BTreeMap<StatementId, u32>,
     /// Beyond all of them: of statements outside the slice.
     farthest: u64,
@@ -60,7 +63,14 @@ impl Nearness {
     pub fn of_slice(slice: &Slice) -> Self {
         let entries = slice.entries.iter();
         let distances = entries.map(|e| (e.statement.id, e.distance)).collect();
-        Nearness::at(slice.failing().map(|e| e.statement.id), distances)
+        let calls = slice.entries.iter().filter(|entry| {
+            let why = entry.why.as_ref();
+            why.is_some_and(|why| why.kind == DependenceKind::Stack)
+        });
+        let calls = calls.map(|entry| entry.statement.id);
+        let mut nearness = Nearness::at(slice.failing().map(|e| e.statement.id), distances);
+        nearness.stack.extend(calls);
+        nearness
     }
 
     fn at(failing: Option<StatementId>, distances: BTreeMap<StatementId, u32>) -> Self {
@@ -68,6 +78,7 @@ impl Nearness {
         Nearness {
             failing,
             ending: BTreeSet::new(),
+            stack: failing.into_iter().collect(),
             farthest: farthest.map_or(1, |d| u64::from(*d) + 1),
             distances,
         }
@@ -105,7 +116,8 @@ impl Nearness {
     /// Whether a predictor tells that the run failed, and not why.
     fn is_symptom(&self, predictor: &Predictor) -> bool {
         let mut statements = predictor.statements().iter();
-        statements.all(|s| self.ending.contains(s))
+        statements
+            .all(|s| self.ending.contains(s) || (predictor.is_of_call() && self.stack.contains(s)))
     }
 
     /// Smaller is nearer: first whether the failing statement is missing.
