@@ -53,8 +53,8 @@ fn page(rows: &[Figures], limits: &str, folder: &str, plots: &[(&str, &str)]) ->
         load.join(" ")
     );
     text.push_str(
-        "| bug | lines | slice | ideal | sketch | A_R | A_O | A | σ | recurrences | successful | P fails | P′ fails | F | seconds | verdict |\n\
-         | --- | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --- |\n",
+        "| bug | lines | slice | ideal | sketch | A_R | A_O | A | σ | recurrences | failing | successful | P fails | P′ fails | F | seconds | verdict |\n\
+         | --- | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --: | --- |\n",
     );
     for row in rows {
         let _ = writeln!(text, "| {} |", cells(row).join(" | "));

@@ -10,7 +10,7 @@ const PAPER: &str = "The published evaluation, over its eleven failures in the r
 
 pub fn head() -> String {
     format!(
-        "{:<18} {:>5} {:>5} {:>5} {:>6} {:>4} {:>4} {:>4} {:>3} {:>6} {:>7} {:>5} {:>5} {:>5} {:>6}  verdict",
+        "{:<18} {:>5} {:>5} {:>5} {:>6} {:>4} {:>4} {:>4} {:>3} {:>6} {:>7} {:>7} {:>5} {:>5} {:>5} {:>6}  verdict",
         "bug",
         "lines",
         "slice",
@@ -21,6 +21,7 @@ pub fn head() -> String {
         "A",
         "σ",
         "recur.",
+        "failing",
         "success",
         "P",
         "P′",
@@ -30,7 +31,7 @@ pub fn head() -> String {
 }
 
 /// What both tables say of a bug, column by column.
-pub fn cells(row: &Figures) -> [String; 16] {
+pub fn cells(row: &Figures) -> [String; 17] {
     [
         row.bug.clone(),
         row.source_lines.to_string(),
@@ -42,6 +43,7 @@ pub fn cells(row: &Figures) -> [String; 16] {
         percent(row.accuracy),
         number(row.sigma),
         number(row.recurrences),
+        number(row.failing_used),
         number(row.successful_used),
         percent(row.untracked_failure_rate),
         percent(row.tracked_failure_rate),
@@ -52,7 +54,7 @@ pub fn cells(row: &Figures) -> [String; 16] {
 }
 
 pub fn line(row: &Figures) -> String {
-    const WIDTHS: [usize; 14] = [5, 5, 5, 6, 4, 4, 4, 3, 6, 7, 5, 5, 5, 6];
+    const WIDTHS: [usize; 15] = [5, 5, 5, 6, 4, 4, 4, 3, 6, 7, 7, 5, 5, 5, 6];
     let [bug, columns @ .., verdict] = cells(row);
     let columns = columns.iter().zip(WIDTHS);
     let columns: String = columns

@@ -69,6 +69,27 @@ fn it_ends_when_the_best_stays_best() {
     assert!(settled(&[empty(), good(), good()], false));
 }
 
+/// Few runs fail, and some survive the cause: F is low, and nobody doubts it.
+#[test]
+fn what_holds_ten_times_as_often_in_failing_runs_is_good_too() {
+    let held_in = |failing: (u64, u64), successful: (u64, u64)| {
+        let mut rare = ranked(cause(), 0.4, 0.001);
+        rare.score.support = Support {
+            failing_true: failing.0,
+            failing_false: failing.1,
+            successful_true: successful.0,
+            successful_false: successful.1,
+            ..Support::default()
+        };
+        let result = result(vec![rare]);
+        settled(&[result.clone(), result], false)
+    };
+    assert!(held_in((9, 1), (9, 91)));
+    assert!(!held_in((9, 1), (10, 90)), "too often in successful runs");
+    assert!(!held_in((8, 2), (1, 99)), "in too few failing runs");
+    assert!(!held_in((9, 1), (0, 4)), "nothing could contradict it");
+}
+
 #[test]
 fn it_goes_on_while_the_best_changes_or_is_weak() {
     let other = result(vec![ranked(consequence(), 1.0, 0.001)]);
@@ -77,7 +98,9 @@ fn it_goes_on_while_the_best_changes_or_is_weak() {
         !settled(&[other, good.clone()], false),
         "another was best before"
     );
-    let weak = result(vec![ranked(cause(), 0.79, 0.001)]);
+    let mut weak = ranked(cause(), 0.79, 0.001);
+    weak.score.support.failing_false = 1;
+    let weak = result(vec![weak]);
     assert!(!settled(&[good.clone(), weak], false), "F too low");
     let doubtful = result(vec![ranked(cause(), 1.0, 0.01)]);
     assert!(!settled(&[good, doubtful], false), "not significant");

@@ -102,9 +102,19 @@ pub fn part(slice: &Slice, failing: StatementId, access: StatementId) -> BTreeSe
 }
 
 fn led_to(slice: &Slice, core: &BTreeSet<StatementId>) -> BTreeSet<StatementId> {
+    let by_stack: BTreeSet<StatementId> = slice
+        .entries
+        .iter()
+        .filter_map(|entry| entry.why.as_ref())
+        .filter(|why| why.kind == DependenceKind::Stack)
+        .map(|why| why.parent)
+        .collect();
     let mut reached = core.clone();
     for _ in 0..CONTEXT_DEPTH {
-        let leading = slice.entries.iter().filter(|e| leads_to(e, &reached));
+        let leading = slice
+            .entries
+            .iter()
+            .filter(|e| leads_to(e, &reached, &by_stack));
         let further: Vec<StatementId> = leading.map(|e| e.statement.id).collect();
         reached.extend(further);
     }
@@ -147,12 +157,19 @@ fn chain(slice: &Slice, from: StatementId) -> Vec<StatementId> {
     chain
 }
 
-fn leads_to(entry: &SliceEntry, reached: &BTreeSet<StatementId>) -> bool {
+/// Of what is known from the stack who called it (`by_stack`), other callers are not
+/// of interest.
+fn leads_to(
+    entry: &SliceEntry,
+    reached: &BTreeSet<StatementId>,
+    by_stack: &BTreeSet<StatementId>,
+) -> bool {
     entry.why.as_ref().is_some_and(|why| {
-        let leads = matches!(
-            why.kind,
-            DependenceKind::Control | DependenceKind::Argument | DependenceKind::Stack
-        );
+        let leads = match why.kind {
+            DependenceKind::Control | DependenceKind::Stack => true,
+            DependenceKind::Argument => !by_stack.contains(&why.parent),
+            _ => false,
+        };
         leads && reached.contains(&why.parent)
     })
 }
@@ -245,6 +262,25 @@ mod tests {
     #[test]
     fn a_thread_that_takes_no_part_is_not_created() {
         assert_eq!(explained(&[2]), [1, 2, 3]);
+    }
+
+    #[test]
+    fn other_callers_than_the_failing_stacks_explain_nothing() {
+        let mut slice = slice();
+        slice.entries[2] = entry(3, Some((DependenceKind::Stack, 1)), "worker");
+        slice.entries.push(entry(10, Some((Argument, 1)), "worker"));
+        slice.entries.push(entry(11, Some((Argument, 4)), "main"));
+        let causes = BTreeSet::from([StatementId(4)]);
+        let all = super::explained(&slice, StatementId(1), Some(StatementId(3)), &causes);
+        let all: Vec<u32> = all.into_iter().map(|id| id.0).collect();
+        assert_eq!(all, [1, 2, 3, 4, 6, 7, 9, 11]);
+    }
+
+    #[test]
+    fn a_value_is_explained_by_what_made_it() {
+        let made = super::made(&slice(), &BTreeSet::from([StatementId(1)]));
+        let made: Vec<u32> = made.into_iter().map(|id| id.0).collect();
+        assert_eq!(made, [1, 4, 5]);
     }
 
     #[test]
