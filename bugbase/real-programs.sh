@@ -207,7 +207,12 @@ choose_compilers() {
     case "$1" in
     plain) CC="clang-19 -g" CXX="clang++-19 -g" ;;
     tsan) CC="clang-19 -g -fsanitize=thread" CXX="clang++-19 -g -fsanitize=thread" ;;
-    functions) CC="clang-19 -g -finstrument-functions" CXX="clang++-19 -g -finstrument-functions" ;;
+    # With the plain option clang refers to functions of the C++ library that it was
+    # meant to inline, and nobody defines them.
+    functions)
+        CC="clang-19 -g -finstrument-functions"
+        CXX="clang++-19 -g -finstrument-functions-after-inlining"
+        ;;
     *) CC=$cache/bin/failsketch-cc CXX=$cache/bin/failsketch-c++ ;;
     esac
     export CC CXX

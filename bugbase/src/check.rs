@@ -7,7 +7,7 @@
 use crate::bug::{Bug, Class, IdealPredictor, IdealStatement};
 use anyhow::{Result, bail, ensure};
 
-const PATTERNS: [&str; 7] = ["RWR", "WWR", "RWW", "WRW", "WW", "WR", "RW"];
+const PATTERNS: [&str; 8] = ["RWR", "WWR", "RWW", "WRW", "WW", "WR", "RW", "RWS"];
 const SHAPES: [&str; 4] = ["zero", "non_zero", "equals", "negative"];
 
 /// Refuses what cannot be true, and finds where the ideal statements stand, if the

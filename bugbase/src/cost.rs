@@ -32,7 +32,8 @@ pub struct Cost {
     pub slice_ms: f64,
     pub patch_ms: f64,
     pub patch_bytes: u64,
-    /// CPU of the program, governed, over that of the program alone.
+    /// CPU of a tracked run, within which the governor may pause, over that of the
+    /// program alone.
     pub overhead: Option<Ratios>,
     /// What was not measured, and why.
     pub remark: String,

@@ -13,7 +13,7 @@ use std::cmp::Ordering;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// A sketch is an answer from this F on.
+/// Of what did not settle: whether its best predictor says anything.
 pub const GOOD_F: f64 = 0.8;
 
 /// The end of a diagnosis.
@@ -23,7 +23,7 @@ pub struct Diagnosis {
     pub sketch: Value,
 }
 
-/// Waits until a campaign has settled on a predictor of at least [`GOOD_F`], or
+/// Waits until a campaign has settled, or
 /// until `interrupted` says that nobody waits any more.
 pub fn follow(
     bug: &Bug,
@@ -40,10 +40,7 @@ pub fn follow(
             last = progress(leading);
         }
         line.set_message(format!("{}: {last}", bug.name));
-        if let Some(done) = campaigns
-            .iter()
-            .find(|c| c.state == "settled" && f_of(c) >= GOOD_F)
-        {
+        if let Some(done) = campaigns.iter().find(|c| c.state == "settled") {
             line.finish_and_clear();
             let text = fleet
                 .api
@@ -65,13 +62,13 @@ pub fn follow(
             bail!("interrupted ({last})");
         }
         if !fleet.is_running() {
-            bail!("all agents have ended and no campaign reached F ≥ {GOOD_F} ({last})");
+            bail!("all agents have ended and no campaign settled ({last})");
         }
         sleep(Duration::from_millis(150));
     }
     line.finish_and_clear();
     bail!(
-        "no sketch with F ≥ {GOOD_F} within {} s ({last})",
+        "no campaign settled within {} s ({last})",
         patience.as_secs()
     )
 }
@@ -84,7 +81,7 @@ pub struct Limits {
 
 /// How a diagnosis ended, whatever came of it.
 pub enum Ending {
-    /// A campaign settled on a predictor of at least [`GOOD_F`].
+    /// A campaign settled.
     Settled(Diagnosis),
     /// The best that there was when a limit was hit or nothing went on any more.
     GivenUp(Option<Diagnosis>, String),
@@ -125,16 +122,15 @@ pub fn watch(
     loop {
         let campaigns = fleet.api.campaigns()?;
         let leading = campaigns.iter().max_by(|a, b| {
-            (f_of(a), a.failures as f64)
-                .partial_cmp(&(f_of(b), b.failures as f64))
-                .unwrap_or(Ordering::Equal)
+            let rank = |c: &Campaign| (c.state == "settled", f_of(c), c.failures);
+            rank(a).partial_cmp(&rank(b)).unwrap_or(Ordering::Equal)
         });
         let shown = leading.map_or("no failure yet".to_owned(), progress);
         line.set_message(format!("{}: {shown}", bug.name));
         if let Some(leading) = leading {
             look_at(leading, fleet, seen)?;
         }
-        if let Some(done) = leading.filter(|c| c.state == "settled" && f_of(c) >= GOOD_F) {
+        if let Some(done) = leading.filter(|c| c.state == "settled") {
             line.finish_and_clear();
             return Ok(match sketch_of(done, fleet)? {
                 Some(diagnosis) => Ending::Settled(diagnosis),

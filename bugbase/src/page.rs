@@ -93,7 +93,9 @@ fn page(rows: &[Figures], limits: &str, folder: &str, plots: &[(&str, &str)]) ->
 fn costs(rows: &[Figures]) -> String {
     let mut text = String::from(
         "## What it cost\n\nThe last tracked build of each diagnosis, made once more: milliseconds of processor time to \
-         slice and to make the patch; CPU time of governed runs against the program alone, 95% interval, few pairs; the \
+         slice and to make the patch; CPU time of a tracked run against the program alone, 95% interval, few pairs: the governor has 10 ms to begin \
+         with, more than most of these programs take, so that in a fleet it tracks one such run in dozens instead \
+         (`docs/agent.md`), and in the diagnoses above every run; the \
          share of time for which recording was on. Last, whether the stated cause was seen in tracked runs of the fixed \
          program, where the expected one was stated.\n\n\
          | bug | slice: points | slice ms | patch ms | patch KB | overhead | recording on | not measured | the cause in the fixed program |\n\

@@ -28,8 +28,9 @@ impl fmt::Display for ValueShape {
 }
 
 /// Orders of accesses to one location by two threads that can break a program:
-/// atomicity violations (three accesses, the middle one by another thread) and
-/// races (two accesses by different threads).
+/// atomicity violations (three accesses, the middle one by another thread), races (two
+/// accesses by different threads), and missed wake-ups (a read, another thread's
+/// write, and the reader's sleep from which nobody wakes it).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum OrderPattern {
@@ -40,6 +41,8 @@ pub enum OrderPattern {
     Ww,
     Wr,
     Rw,
+    /// Read, write, sleep.
+    Rws,
 }
 
 impl fmt::Display for OrderPattern {
@@ -52,6 +55,7 @@ impl fmt::Display for OrderPattern {
             OrderPattern::Ww => "WW",
             OrderPattern::Wr => "WR",
             OrderPattern::Rw => "RW",
+            OrderPattern::Rws => "RWS",
         })
     }
 }

@@ -340,6 +340,30 @@ fn a_branch_that_some_outcomes_pass_unseen_answers_nothing() {
 }
 
 #[test]
+fn a_thread_that_sleeps_on_what_has_changed_has_missed_it() {
+    let missed = order(OrderPattern::Rws, &[2, 1, 3]);
+    let answer = |failed, script: &str| {
+        let plan = plan(&[1, 2, 3]);
+        observe(&run("r", failed, script), &plan, &everything_placed()).answer(&missed)
+    };
+    assert_eq!(answer(true, "B:R2@10 A:W1@20 B:s3@30"), Answer::Held);
+    // Written while it sleeps already: its signal should have come, and did not.
+    assert_eq!(answer(true, "B:R2@10 B:s3@20 A:W1@30"), Answer::Held);
+    assert_eq!(answer(true, "A:W1@5 B:R2@10 B:s3@30"), Answer::NotHeld);
+    assert_eq!(
+        answer(true, "B:R2@10 A:W1@20 B:R2@25 B:s3@30"),
+        Answer::NotHeld,
+        "it has read again"
+    );
+    assert_eq!(
+        answer(true, "B:R2@10 A:W1@20 B:s3@30 B:R2@40"),
+        Answer::NotHeld,
+        "it has woken up"
+    );
+    assert_eq!(answer(false, "B:R2@10 A:W1@20 B:s3@30"), Answer::NotHeld);
+}
+
+#[test]
 fn a_location_with_too_many_accesses_is_left_out_and_said_to_be() {
     let mut script = String::from("B:R2@1 ");
     for time in 0..9000 {

@@ -201,6 +201,7 @@ fn hooked() -> DecodedRun {
             ..Passed::default()
         },
         thinned: Vec::new(),
+        unseen_calls: Default::default(),
         watch: WatchCoverage::default(),
         by_trace: false,
         counted: Vec::new(),

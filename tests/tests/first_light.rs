@@ -41,7 +41,17 @@ fn the_demo_explains_the_failure() {
     assert_eq!(predictor["best"], true);
     assert_eq!(predictor["class"], "order");
     let score = &predictor["score"];
-    assert!(score["f_measure"].as_f64().unwrap() >= 0.8, "{score}");
+    // A consumer may be spared by the end of the process: then F is lower, and the
+    // order still holds ten times as often in failing runs.
+    let count = |name: &str| score["support"][name].as_f64().unwrap();
+    let failing = count("failing_true") / (count("failing_true") + count("failing_false"));
+    let successful =
+        count("successful_true") / (count("successful_true") + count("successful_false"));
+    let good = score["f_measure"].as_f64().unwrap() >= 0.8;
+    assert!(
+        good || (failing >= 0.9 && 10.0 * successful <= failing),
+        "{score}"
+    );
     assert!(score["corrected_p"].as_f64().unwrap() < 0.01, "{score}");
     assert!(
         score["support"]["failing_true"].as_u64().unwrap() >= 2,

@@ -79,6 +79,7 @@ pub fn sort_of_bug(sketch: &FailureSketch) -> Option<String> {
                     "atomicity violation"
                 }
                 OrderPattern::Ww | OrderPattern::Wr | OrderPattern::Rw => "order violation",
+                OrderPattern::Rws => "missed wake-up",
             };
             format!("concurrency bug: {sort} ({pattern})")
         }

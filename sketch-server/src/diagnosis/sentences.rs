@@ -116,16 +116,21 @@ fn shape_words(shape: ValueShape) -> String {
 }
 
 fn order_claim(pattern: OrderPattern, location: &str, phrases: &[String]) -> String {
+    if let (OrderPattern::Rws, [read, wrote, slept]) = (pattern, phrases) {
+        return format!(
+            "{wrote} wrote {location} after {read} read it, and the reader's {slept} then waited in vain"
+        );
+    }
     let (second, third) = match pattern {
         OrderPattern::Wr => ("read", ""),
-        OrderPattern::Rw | OrderPattern::Ww => ("wrote", ""),
+        OrderPattern::Rw | OrderPattern::Ww | OrderPattern::Rws => ("wrote", ""),
         OrderPattern::Rwr | OrderPattern::Wwr => ("wrote", "read"),
         OrderPattern::Rww => ("wrote", "wrote"),
         OrderPattern::Wrw => ("read", "wrote"),
     };
     let first = match pattern {
         OrderPattern::Wr | OrderPattern::Ww | OrderPattern::Wwr | OrderPattern::Wrw => "wrote",
-        OrderPattern::Rw | OrderPattern::Rwr | OrderPattern::Rww => "read",
+        OrderPattern::Rw | OrderPattern::Rwr | OrderPattern::Rww | OrderPattern::Rws => "read",
     };
     match phrases {
         [a, b] => format!("{a} {first} {location} before {b} {second} it"),

@@ -4,7 +4,7 @@
 //! time 10, and thread B reads at statement 2 at time 20 and gets 5. A time may
 //! be an interval (`@10-30`); without `=` the value is unknown. `b3=1` is a
 //! branch at statement 3 that takes successor 1, `l4` the return of a lock, `u5`
-//! the beginning of an unlock. `A:-@10-20` is a hole: events of
+//! the beginning of an unlock, `s6` that of a wait for a condition. `A:-@10-20` is a hole: events of
 //! A that were lost there. A trailing `!` marks a watchpoint hit instead of a
 //! probe. All accesses are to the field `queue.mut`, 8 bytes at 0x1000, unless
 //! the statement is 100 or more: those touch the global `other`.
@@ -139,6 +139,7 @@ pub fn run(id: &str, failed: bool, script: &str) -> DecodedRun {
             ),
             "l" => (EventKind::SyncEnd(SyncOp::MutexLock), 3),
             "u" => (EventKind::SyncBegin(SyncOp::MutexUnlock), 3),
+            "s" => (EventKind::SyncBegin(SyncOp::CondWait), 3),
             other => panic!("unknown kind {other}"),
         };
         let access = offset < 2;

@@ -16,6 +16,7 @@
 
 pub mod branch;
 pub mod deadlock;
+pub mod missed;
 pub mod order;
 pub mod passed;
 pub mod value;
@@ -210,6 +211,7 @@ pub fn observe_hooked(run: &DecodedRun, plan: &TrackingPlan, hooks: &Hooks) -> O
     passed::observe(run, plan, &mut observations);
     order::observe(&evidence, &mut observations);
     deadlock::observe(run, &mut observations);
+    missed::observe(&evidence, &mut observations);
     // A proven occurrence outweighs any number of doubtful ones.
     let held = std::mem::take(&mut observations.held);
     observations.open.retain(|p| !held.contains(p));

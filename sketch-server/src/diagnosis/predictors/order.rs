@@ -68,7 +68,9 @@ pub fn last_occurrence(evidence: &Evidence<'_>, predictor: &Predictor) -> Option
         }
     });
     let by_memory = best.map(|(_, events)| events);
-    by_memory.or_else(|| super::deadlock::occurrence(evidence.run, predictor))
+    by_memory
+        .or_else(|| super::deadlock::occurrence(evidence.run, predictor))
+        .or_else(|| super::missed::occurrence(evidence, predictor))
 }
 
 /// Finds every occurrence in the run, and returns the locations for which the
@@ -236,7 +238,8 @@ pub fn aspects(pattern: OrderPattern) -> &'static [Aspect] {
         OrderPattern::Wrw => &[W, R, W],
         OrderPattern::Ww => &[W, W],
         OrderPattern::Wr => &[W, R],
-        OrderPattern::Rw => &[R, W],
+        // The sleep is no access to the location.
+        OrderPattern::Rw | OrderPattern::Rws => &[R, W],
     }
 }
 
