@@ -2,14 +2,12 @@
 
 mod diagnosis_support;
 
+use diagnosis_support::records::*;
 use diagnosis_support::*;
 use proptest::prelude::*;
 use sketch_model::*;
 use sketch_server::diagnosis::{Answer, CodeMap, FunctionCode, decode, observe};
 use std::borrow::Cow;
-
-const BIAS: u64 = 0x5555_0000_0000;
-const ADDRESS: RuntimeAddress = RuntimeAddress(0x1000);
 
 /// One function: `mov rax,[rdi]` (statement 1), `mov qword [rdi],0`
 /// (statement 2), `call` (statement 3), `mov [rdi],rsi` without a line,
@@ -48,87 +46,6 @@ impl CodeMap for OneFunction {
             0x112..0x115 => vec![StatementId(5)],
             _ => vec![],
         }
-    }
-}
-
-fn mapping(path: &str, start: u64) -> Mapping {
-    Mapping {
-        start: RuntimeAddress(start),
-        end: RuntimeAddress(start + 0x1000),
-        file_offset: 0,
-        path: path.to_owned(),
-        build_id: None,
-    }
-}
-
-/// One tick a nanosecond, exact to 5.
-fn record(threads: Vec<ThreadRecord>, hits: Vec<WatchHit>) -> RunRecord {
-    RunRecord {
-        schema: Schema::default(),
-        id: RunId("r1".to_owned()),
-        agent: AgentId("a1".to_owned()),
-        build: BuildId("b1".to_owned()),
-        tier: Tier::Watchpoints,
-        variant: Some(VARIANT),
-        sampling_probability: 0.5,
-        outcome: Outcome::Success,
-        wall_us: 1,
-        cpu_us: 1,
-        unrecorded_threads: 0,
-        threads,
-        watch: WatchRecord {
-            counted: hits.len() as u64,
-            hits,
-            armed: 1,
-            skipped_aims: 0,
-            disarmed: 0,
-            refused: None,
-        },
-        tracking: Default::default(),
-        clock: ClockTie {
-            start_tsc: Tsc(0),
-            start_ns: 0,
-            end_tsc: Tsc(10_000_000),
-            end_ns: 10_000_000,
-            error_ns: 5,
-        },
-        mappings: vec![
-            mapping("/program", BIAS),
-            mapping("/libc", 0x7fff_0000_0000),
-        ],
-        pt: None,
-        gaps: Vec::new(),
-        privacy: Privacy::Full,
-    }
-}
-
-fn thread(index: u32, head: Vec<ProbeEvent>) -> ThreadRecord {
-    ThreadRecord {
-        index: ThreadIndex(index),
-        tid: 100 + index as i32,
-        head,
-        dropped: 0,
-        tail: Vec::new(),
-        edges: Vec::new(),
-        uncounted: 0,
-        thinned: Vec::new(),
-    }
-}
-
-fn probe(statement: u32, kind: ProbeKind, before: u64, after: u64, value: u64) -> ProbeEvent {
-    let offset = match kind {
-        ProbeKind::Read => 0,
-        ProbeKind::Write => 1,
-        _ => 2,
-    };
-    ProbeEvent {
-        site: SiteId(3 * statement + offset),
-        kind,
-        size: 8,
-        before: Tsc(before),
-        after: Tsc(after),
-        address: ADDRESS,
-        value,
     }
 }
 
@@ -367,80 +284,6 @@ fn an_access_to_a_part_of_the_location_has_no_value() {
     let run = decoded(&record(vec![], vec![hit(100, 1_000, AFTER_HALF)]));
     let event = &run.trace.events[0];
     assert_eq!((event.kind, event.value), (EventKind::Write, None));
-}
-
-/// A call at statement 1 that is given `size` and, if it came back, gave `result`.
-fn call(size: u64, result: Option<u64>) -> Vec<ProbeEvent> {
-    let value = |kind, number: u64, value| ProbeEvent {
-        address: RuntimeAddress(number),
-        ..probe(1, kind, 10, 10, value)
-    };
-    let mut events = vec![
-        probe(1, ProbeKind::Call, 10, 10, 0),
-        value(ProbeKind::Argument, 1, size),
-    ];
-    events.extend(result.map(|result| value(ProbeKind::Result, 0, result)));
-    events
-}
-
-#[test]
-fn what_a_call_was_given_and_gave_back_is_a_value() {
-    let mut plan = plan(&[1]);
-    for site in plan
-        .sites
-        .iter_mut()
-        .filter(|s| s.kind == PointKind::Branch)
-    {
-        site.kind = PointKind::Call;
-    }
-    let of_call = |location: &LocationName, shape| Predictor::Value {
-        statement: StatementId(1),
-        column: 7,
-        location: location.clone(),
-        shape,
-        caller: None,
-    };
-    let answers = |record: &RunRecord, location: &LocationName| {
-        let run = decode(record, &plan, &OneFunction).expect("a tracked run");
-        let seen = observe(&run, &plan, &everything_placed());
-        [ValueShape::Zero, ValueShape::NonZero].map(|s| seen.answer(&of_call(location, s)))
-    };
-    use Answer::{Held, NotHeld, Unobserved};
-    let (argument, result) = (LocationName::Argument(1), LocationName::Result);
-
-    let whole = record(vec![thread(0, call(0, Some(8)))], vec![]);
-    assert_eq!(answers(&whole, &argument), [Held, NotHeld]);
-    assert_eq!(answers(&whole, &result), [NotHeld, Held]);
-    // There is no second argument on record: whether there was one, nobody knows.
-    assert_eq!(answers(&whole, &LocationName::Argument(2)), [Unobserved; 2]);
-
-    let inside = record(vec![thread(0, call(0, None))], vec![]);
-    assert_eq!(answers(&inside, &argument), [Held, NotHeld]);
-    assert_eq!(answers(&inside, &result), [Unobserved; 2]);
-
-    let uncalled = record(vec![thread(0, vec![])], vec![]);
-    assert_eq!(answers(&uncalled, &argument), [NotHeld; 2]);
-
-    // Calls beyond those on record may have been given anything.
-    let mut hot = record(vec![thread(0, call(3, Some(8)))], vec![]);
-    hot.threads[0].edges = vec![EdgeCount {
-        site: SiteId(5),
-        successor: None,
-        count: 1000,
-        first: Tsc(10),
-        last: Tsc(99),
-    }];
-    assert_eq!(answers(&hot, &argument), [NotHeld, Held]);
-    hot.outcome = Outcome::Failure(FailureReport {
-        schema: Schema::default(),
-        kind: FailureKind::ExitCode(3),
-        fault_address: None,
-        said: None,
-        threads: Vec::new(),
-        mappings: Vec::new(),
-        gaps: Vec::new(),
-    });
-    assert_eq!(answers(&hot, &argument), [Unobserved, Held]);
 }
 
 #[test]

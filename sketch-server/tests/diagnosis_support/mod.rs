@@ -10,6 +10,8 @@
 //! the statement is 100 or more: those touch the global `other`.
 #![allow(dead_code)] // each test crate uses its own part of it
 
+pub mod records;
+
 use sketch_model::*;
 use sketch_server::diagnosis::decoded_run::{Hole, WatchCoverage};
 use sketch_server::diagnosis::{DecodedRun, RunThread};
