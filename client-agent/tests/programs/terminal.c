@@ -11,9 +11,20 @@
 
 static volatile sig_atomic_t count;
 static void on_signal(int signal) { (void)signal; count++; }
+/// The signal is held back until somebody waits for it: none is lost before that.
 static void handle(int signal) {
     struct sigaction action = {.sa_handler = on_signal};
+    sigset_t held;
+    sigemptyset(&held);
+    sigaddset(&held, signal);
+    sigprocmask(SIG_BLOCK, &held, 0);
     sigaction(signal, &action, 0);
+}
+static void await_signal(void) {
+    sigset_t none;
+    sigemptyset(&none);
+    while (!count) sigsuspend(&none);
+    sigprocmask(SIG_SETMASK, &none, 0);
 }
 static void size(const char *when) {
     struct winsize w;
@@ -46,7 +57,7 @@ int main(int argc, char **argv) {
         handle(SIGWINCH);
         size("before");
         ready();
-        while (!count) pause();
+        await_signal();
         usleep(200000); // a second one would come in this time
         printf("told %d times\n", (int)count);
         size("after");
@@ -71,7 +82,7 @@ int main(int argc, char **argv) {
         // Puts something in order before it stops, as editors do.
         handle(SIGTSTP);
         ready();
-        while (!count) pause();
+        await_signal();
         usleep(100000);
         puts("in order");
         signal(SIGTSTP, SIG_DFL);
@@ -82,7 +93,7 @@ int main(int argc, char **argv) {
     if (!strcmp(how, "unstoppable")) {
         handle(SIGTSTP);
         ready();
-        while (!count) pause();
+        await_signal();
         usleep(200000);
         printf("asked %d times\n", (int)count);
         return 8;
@@ -90,7 +101,7 @@ int main(int argc, char **argv) {
     if (!strcmp(how, "interrupted")) {
         handle(SIGINT);
         ready();
-        while (!count) pause();
+        await_signal();
         usleep(200000);
         printf("interrupted %d times\n", (int)count);
         return 9;
