@@ -58,12 +58,12 @@ fn what_a_call_was_given_and_gave_back_is_a_value() {
     let answers = |record: &RunRecord, location: &LocationName| {
         let run = decode(record, &plan, &NoCode).expect("a tracked run");
         let seen = observe(&run, &plan, &everything_placed());
-        [ValueShape::Zero, ValueShape::NonZero].map(|s| seen.answer(&of_call(location, s)))
+        [ValueShape::Zero, ValueShape::Negative].map(|s| seen.answer(&of_call(location, s)))
     };
     use Answer::{Held, NotHeld, Unobserved};
     let (argument, result) = (LocationName::Argument(1), LocationName::Result);
 
-    let whole = record(vec![thread(0, call(0, Some(8)))], vec![]);
+    let whole = record(vec![thread(0, call(0, Some(-8i64 as u64)))], vec![]);
     assert_eq!(answers(&whole, &argument), [Held, NotHeld]);
     assert_eq!(answers(&whole, &result), [NotHeld, Held]);
     // There is no second argument on record: whether there was one, nobody knows.
@@ -85,7 +85,7 @@ fn what_a_call_was_given_and_gave_back_is_a_value() {
         first: Tsc(10),
         last: Tsc(99),
     }];
-    assert_eq!(answers(&hot, &argument), [NotHeld, Held]);
+    assert_eq!(answers(&hot, &argument), [NotHeld; 2]);
     hot.outcome = Outcome::Failure(FailureReport {
         schema: Schema::default(),
         kind: FailureKind::ExitCode(3),
@@ -95,5 +95,5 @@ fn what_a_call_was_given_and_gave_back_is_a_value() {
         mappings: Vec::new(),
         gaps: Vec::new(),
     });
-    assert_eq!(answers(&hot, &argument), [Unobserved, Held]);
+    assert_eq!(answers(&hot, &argument), [Unobserved; 2]);
 }

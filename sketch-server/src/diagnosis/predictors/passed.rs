@@ -4,8 +4,9 @@
 //! that `malloc` was asked for nothing, that a read returned less than nothing.
 //! They are value predictors whose location is an argument or the result.
 //!
-//! Only the coarse shapes. Numbers that are passed on are often counters and
-//! sizes, and in a small population some such number always separates the runs.
+//! Only zero and negative. Numbers that are passed on are often counters and sizes,
+//! and in a small population some such number always separates the runs; and "not
+//! zero" says of a constant, such as a failed assertion's text, that the call was made.
 //!
 //! A call of which a value was not recorded (it was inlined, it has not returned,
 //! the value fits no register) may have had any: nothing is said of that value then.
@@ -84,6 +85,6 @@ fn shapes(passed: &CallValue) -> impl Iterator<Item = ValueShape> {
         size: passed.size,
         exact: true,
     };
-    let coarse = |shape: &ValueShape| !matches!(shape, ValueShape::Equals(_));
-    value::shapes(value).into_iter().filter(coarse)
+    let telling = |shape: &ValueShape| matches!(shape, ValueShape::Zero | ValueShape::Negative);
+    value::shapes(value).into_iter().filter(telling)
 }
