@@ -109,25 +109,28 @@ fn led_to(slice: &Slice, core: &BTreeSet<StatementId>) -> BTreeSet<StatementId> 
         .filter(|why| why.kind == DependenceKind::Stack)
         .map(|why| why.parent)
         .collect();
-    let mut reached = core.clone();
-    for _ in 0..CONTEXT_DEPTH {
-        let leading = slice
-            .entries
-            .iter()
-            .filter(|e| leads_to(e, &reached, &by_stack));
-        let further: Vec<StatementId> = leading.map(|e| e.statement.id).collect();
-        reached.extend(further);
-    }
-    reached
+    grown(slice, core, CONTEXT_DEPTH, |entry, reached| {
+        leads_to(entry, reached, &by_stack)
+    })
 }
 
 /// What made the values that some statements saw: [`MAKING_DEPTH`] steps of "computed
 /// from", "stored by" and "returned by".
 fn made(slice: &Slice, seen: &BTreeSet<StatementId>) -> BTreeSet<StatementId> {
-    let mut reached = seen.clone();
-    for _ in 0..MAKING_DEPTH {
-        let making = slice.entries.iter().filter(|e| makes(e, &reached));
-        let further: Vec<StatementId> = making.map(|e| e.statement.id).collect();
+    grown(slice, seen, MAKING_DEPTH, makes)
+}
+
+/// Some statements, and those that join them in so many steps.
+fn grown(
+    slice: &Slice,
+    from: &BTreeSet<StatementId>,
+    depth: usize,
+    joins: impl Fn(&SliceEntry, &BTreeSet<StatementId>) -> bool,
+) -> BTreeSet<StatementId> {
+    let mut reached = from.clone();
+    for _ in 0..depth {
+        let joining = slice.entries.iter().filter(|entry| joins(entry, &reached));
+        let further: Vec<StatementId> = joining.map(|entry| entry.statement.id).collect();
         reached.extend(further);
     }
     reached

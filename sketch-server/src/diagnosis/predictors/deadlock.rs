@@ -44,14 +44,7 @@ pub fn waits(run: &DecodedRun) -> Vec<Wait> {
         return Vec::new();
     }
     let events = &run.trace.events;
-    let mut last: BTreeMap<ThreadIndex, usize> = BTreeMap::new();
-    for (number, event) in events.iter().enumerate() {
-        let latest = last.entry(event.thread).or_insert(number);
-        if events[*latest].position < event.position {
-            *latest = number;
-        }
-    }
-    let waiting: BTreeMap<ThreadIndex, (usize, RuntimeAddress)> = last
+    let waiting: BTreeMap<ThreadIndex, (usize, RuntimeAddress)> = last_events(events)
         .into_iter()
         .filter_map(|(thread, number)| {
             let event = &events[number];
@@ -70,6 +63,18 @@ pub fn waits(run: &DecodedRun) -> Vec<Wait> {
             })
         })
         .collect()
+}
+
+/// Each thread's last event.
+pub(super) fn last_events(events: &[TraceEvent]) -> BTreeMap<ThreadIndex, usize> {
+    let mut last: BTreeMap<ThreadIndex, usize> = BTreeMap::new();
+    for (number, event) in events.iter().enumerate() {
+        let latest = last.entry(event.thread).or_insert(number);
+        if events[*latest].position < event.position {
+            *latest = number;
+        }
+    }
+    last
 }
 
 /// The last taking of the lock by another thread.

@@ -10,7 +10,7 @@
 //! Asked of all runs: in one that ended well nobody sleeps at the end, so none of
 //! these held in it, provided that its hooks stand and nothing was lost.
 
-use super::Observations;
+use super::{Observations, deadlock::last_events};
 use crate::diagnosis::order::Evidence;
 use sketch_model::{
     EventKind, LocationName, OrderPattern, Predictor, RuntimeAddress, SyncOp, ThreadIndex,
@@ -39,17 +39,18 @@ fn missed(evidence: &Evidence<'_>) -> Vec<Missed> {
         return Vec::new();
     }
     let asleep = asleep(evidence);
+    if asleep.is_empty() {
+        return Vec::new();
+    }
+    let writes = writes(evidence);
     let mut missed = Vec::new();
     for (thread, sleep) in asleep {
         for (address, read) in last_reads(evidence, thread) {
-            let writes = (0..evidence.run.trace.events.len()).filter(|number| {
-                let event = evidence.event(*number);
-                event.thread != thread
-                    && event.kind == EventKind::Write
-                    && event.address == Some(address)
-                    && evidence.before(read, *number)
+            let of_address = writes.get(&address).into_iter().flatten().copied();
+            let later = of_address.filter(|number| {
+                evidence.event(*number).thread != thread && evidence.before(read, *number)
             });
-            let last = writes.max_by_key(|number| evidence.midpoint(*number));
+            let last = later.max_by_key(|number| evidence.midpoint(*number));
             missed.extend(last.map(|write| [read, write, sleep]));
         }
     }
@@ -58,15 +59,20 @@ fn missed(evidence: &Evidence<'_>) -> Vec<Missed> {
 
 /// The threads whose last record is the beginning of a wait for a condition.
 fn asleep(evidence: &Evidence<'_>) -> BTreeMap<ThreadIndex, usize> {
-    let mut last: BTreeMap<ThreadIndex, usize> = BTreeMap::new();
-    for (number, event) in evidence.run.trace.events.iter().enumerate() {
-        let latest = last.entry(event.thread).or_insert(number);
-        if evidence.event(*latest).position < event.position {
-            *latest = number;
-        }
-    }
+    let mut last = last_events(&evidence.run.trace.events);
     last.retain(|_, number| evidence.event(*number).kind == EventKind::SyncBegin(SyncOp::CondWait));
     last
+}
+
+/// All writes, by what they write.
+fn writes(evidence: &Evidence<'_>) -> BTreeMap<RuntimeAddress, Vec<usize>> {
+    let mut writes: BTreeMap<RuntimeAddress, Vec<usize>> = BTreeMap::new();
+    for (number, event) in evidence.run.trace.events.iter().enumerate() {
+        if let (EventKind::Write, Some(address)) = (event.kind, event.address) {
+            writes.entry(address).or_default().push(number);
+        }
+    }
+    writes
 }
 
 /// A thread's last read of each address.
