@@ -12,6 +12,7 @@ use crate::origins::written_pointer;
 use crate::places::{Place, Root};
 use crate::program::*;
 use crate::reaching::SlotWrite;
+use crate::walking::places_walked;
 use sketch_model::DependenceKind;
 
 /// A read: the pointer it goes through, and what that denotes.
@@ -92,7 +93,10 @@ impl Dependences<'_> {
             (Some(_), Root::Parameter(number)) if edges.len() == before => {
                 self.handed_by_callers(reader.function, number, edges)
             }
-            (None, Root::Unknown) => self.given_targets(&read, edges),
+            (None, Root::Unknown) => {
+                let walked = self.walked_contents(&read, edges);
+                self.given_targets(&read, edges) || walked
+            }
             _ => true,
         };
         if !known {
@@ -135,6 +139,28 @@ impl Dependences<'_> {
                 _ => {}
             }
         }
+    }
+
+    /// A pointer that walks: what is written to the places that it may be at.
+    fn walked_contents(&self, read: &Read, edges: &mut Edges) -> bool {
+        let stores = &self.program.stores;
+        let resolver = stores.resolver(&self.program.functions, read.holder);
+        let places = places_walked(&resolver, read.pointer);
+        for place in &places {
+            let writes = match (place.field, place.root) {
+                (Some(field), _) => stores.field_writes(field),
+                (None, Root::Global(id)) => stores.global_writes(id),
+                _ => &[],
+            };
+            let read = Read {
+                place: *place,
+                ..*read
+            };
+            for write in writes.iter().filter(|w| self.may_meet(&read, w)) {
+                self.write(write, None, DependenceKind::Memory, edges);
+            }
+        }
+        !places.is_empty()
     }
 
     /// A pointer came out of a call by way of a local: what is written to the

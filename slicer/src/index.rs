@@ -6,6 +6,7 @@
 use crate::bytes::{Reader, Stored, Writer, stored_struct};
 use crate::places::{Place, Resolver, Returned, Root, SingleStores, single_stores};
 use crate::program::*;
+use crate::walking::places_walked;
 use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 
 /// How many accessors deep a returned address is followed.
@@ -98,7 +99,13 @@ impl StoreIndex {
             returned: &self.returned,
         };
         let written = written_place(&resolver, id);
-        if let Some(place) = written {
+        let unnamed = written.filter(|w| w.root == Root::Unknown && w.field.is_none());
+        let walked = match (unnamed, function.op(id)) {
+            (Some(_), Op::Store { .. }) => places_walked(&resolver, function.operand(id, 1)),
+            (Some(_), Op::Update { .. }) => places_walked(&resolver, function.operand(id, 0)),
+            _ => Vec::new(),
+        };
+        for place in written.into_iter().chain(walked) {
             self.add_write(Write { at, place }, copied_record(function.op(id)));
         }
         let passed_on = match function.op(id) {

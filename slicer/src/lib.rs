@@ -2,7 +2,7 @@
 //!
 //! The flow: [`Program::load`] reads bitcode into plain data (`llvm`,
 //! `debug_info`, `load` and its parts: the only files that touch LLVM), indexes
-//! what may store where (`places`, `index`) and who calls whom (`calls`, with
+//! what may store where (`places`, `walking`, `index`) and who calls whom (`calls`, with
 //! `pointers` for called pointers, `classes` for virtual calls, `library` for
 //! threads, handlers and callbacks, `roles` for who runs what), and from then on
 //! everything is a pure function over that data: dependences of one instruction
@@ -71,6 +71,7 @@ mod sound;
 mod stored;
 mod waits;
 mod walk;
+mod walking;
 
 pub use alias::{Alias, UnknownAlias};
 pub use branch_sides::{BranchSides, CodePlace};
