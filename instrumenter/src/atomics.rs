@@ -9,7 +9,7 @@
 //! (floating-point, wrapping increments). Their load has a hook, their store none,
 //! and the placement says so.
 
-use crate::hooks::{Hooks, READ_CLOCK_AFTER_STORE, READ_CLOCK_BEFORE, WRITE};
+use crate::hooks::{DID_NOT_HAPPEN, Hooks, READ_CLOCK_AFTER_STORE, READ_CLOCK_BEFORE, WRITE};
 use inkwell::IntPredicate;
 use inkwell::builder::BuilderError;
 use inkwell::llvm_sys::LLVMAtomicRMWBinOp as Op;
@@ -20,9 +20,7 @@ use inkwell::values::{
 };
 use sketch_model::SiteId;
 
-/// Tells `__failsketch_access` that the access did not happen.
-const DID_NOT_HAPPEN: u64 = 1 << 30;
-/// The first bit of it.
+/// The first bit of [`DID_NOT_HAPPEN`].
 const DID_NOT_HAPPEN_SHIFT: u64 = 30;
 
 /// An atomic read-modify-write.

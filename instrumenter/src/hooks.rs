@@ -23,7 +23,7 @@ use inkwell::module::Module;
 use inkwell::types::{BasicTypeEnum, FunctionType, VectorType};
 use inkwell::values::{
     AnyValue, AsValueRef, BasicValueEnum, FunctionValue, InstructionOpcode, InstructionValue,
-    IntValue, Operand, PointerValue,
+    IntValue, Operand, PhiValue, PointerValue,
 };
 use inkwell::{InlineAsmDialect, builder::BuilderError};
 use sketch_model::SiteId;
@@ -52,6 +52,8 @@ const CLOCK_CONSTRAINTS: &str = "={rax},~{rdx},~{memory},~{dirflag},~{fpsr},~{fl
 
 /// The write flag of `__failsketch_access`'s second argument.
 pub(crate) const WRITE: u64 = 1 << 31;
+/// Tells it that the access did not happen.
+pub(crate) const DID_NOT_HAPPEN: u64 = 1 << 30;
 
 /// Bytes of a general register: the widest value that a hook carries.
 const WORD: u32 = 8;
@@ -230,12 +232,49 @@ impl<'ctx> Hooks<'ctx> {
         arm_slot: Option<u8>,
         access: &Access<'ctx>,
     ) -> Result<(), BuilderError> {
-        let Some(next) = access.instruction.get_next_instruction() else {
-            return Ok(());
-        };
         if let Some(slot) = arm_slot {
             self.aim(slot, access)?;
         }
+        self.bracket(self.narrow(site.0.into()), self.narrow(0), access)
+    }
+
+    /// Brackets a load or store that is one site or another, or none, by the block
+    /// that control came from.
+    pub fn merged_access(
+        &self,
+        ways: &[(BasicBlock<'ctx>, Option<SiteId>)],
+        access: &Access<'ctx>,
+    ) -> Result<(), BuilderError> {
+        let Some(first) = access
+            .instruction
+            .get_parent()
+            .and_then(|block| block.get_first_instruction())
+        else {
+            return Ok(());
+        };
+        self.stand_before(first);
+        let narrow = self.context.i32_type();
+        let site = self.builder.build_phi(narrow, "failsketch.site")?;
+        let flags = self.builder.build_phi(narrow, "failsketch.happened")?;
+        for (from, known) in ways {
+            let id = known.map_or(0, |id| u64::from(id.0));
+            let happened = if known.is_some() { 0 } else { DID_NOT_HAPPEN };
+            site.add_incoming(&[(&self.narrow(id), *from)]);
+            flags.add_incoming(&[(&self.narrow(happened), *from)]);
+        }
+        let value = |phi: PhiValue<'ctx>| phi.as_basic_value().into_int_value();
+        self.bracket(value(site), value(flags), access)
+    }
+
+    fn bracket(
+        &self,
+        site: IntValue<'ctx>,
+        more_flags: IntValue<'ctx>,
+        access: &Access<'ctx>,
+    ) -> Result<(), BuilderError> {
+        let Some(next) = access.instruction.get_next_instruction() else {
+            return Ok(());
+        };
         self.stand_before(access.instruction);
         let wide = self.context.i64_type();
         let address = self
@@ -252,9 +291,10 @@ impl<'ctx> Hooks<'ctx> {
             Some(value) => self.widened(value, access.size)?,
             None => wide.const_zero(),
         };
+        let flags = self.narrow(flags | u64::from(access.size & 0xffff));
         let arguments = [
-            self.narrow(site.0.into()).into(),
-            self.narrow(flags | u64::from(access.size & 0xffff)).into(),
+            site.into(),
+            self.builder.build_or(flags, more_flags, "")?.into(),
             address.into(),
             value.into(),
             before.into(),

@@ -15,6 +15,7 @@ mod flow;
 mod hooks;
 mod locate;
 mod marks;
+mod merged;
 mod outcomes;
 mod place;
 mod source_branches;

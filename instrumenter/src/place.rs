@@ -12,6 +12,7 @@
 use crate::atomics::update_of;
 use crate::hooks::{Access, Hooks, can_carry, result_of};
 use crate::locate::{Locator, Position};
+use crate::merged::{self, Merged};
 use crate::outcomes::{Optimised, Reading};
 use crate::source_branches::SourceBranches;
 use inkwell::builder::BuilderError;
@@ -47,6 +48,7 @@ pub fn place<'ctx>(
     if found.is_empty() {
         return Ok(false);
     }
+    let merged = merged::find(&mut locator, module, &index, &found);
     let mut here = Placement::default();
     let (read, partial) = read_branches(&mut locator, module, branches, plan, &found);
     here.partial = partial;
@@ -67,6 +69,12 @@ pub fn place<'ctx>(
             site.id,
             hook(&hooks, &layout, branches, site, instruction, itself)?,
         );
+    }
+    for access in merged {
+        let hooked = hook_merged(&hooks, &layout, &access)?;
+        for site in access.ways.iter().filter_map(|(_, site)| *site) {
+            count(site.id, hooked);
+        }
     }
     for (site, terminator, reading) in read {
         count(site, hooks.branch(site, terminator, &reading)?);
@@ -185,7 +193,7 @@ pub fn functions_with_sites<'ctx>(
 }
 
 /// Sites by the function and line of their statement.
-struct SiteIndex<'p> {
+pub(crate) struct SiteIndex<'p> {
     by_line: HashMap<(&'p str, u32), Vec<&'p Site>>,
     statements: HashMap<StatementId, &'p Statement>,
 }
@@ -222,9 +230,23 @@ impl<'p> SiteIndex<'p> {
             })
     }
 
+    /// The sites of the function that `position` is in.
+    pub(crate) fn in_function<'a>(
+        &'a self,
+        position: &'a Position,
+    ) -> impl Iterator<Item = &'p Site> + 'a {
+        let lines = self.by_line.iter();
+        let of_function = lines.filter(|((function, _), _)| *function == &*position.function);
+        let sites = of_function.flat_map(|(_, sites)| sites.iter().copied());
+        sites.filter(|site| {
+            let statement = self.statements.get(&site.statement);
+            statement.is_some_and(|s| *s.location.file == *position.file)
+        })
+    }
+
     /// Whether an access that came here through these calls is this site's: one
     /// that is for a caller takes what that one calls, the others have the rest.
-    fn is_called(&self, site: &Site, written: &Position, through: &[Position]) -> bool {
+    pub(crate) fn is_called(&self, site: &Site, written: &Position, through: &[Position]) -> bool {
         let is_by = |caller: StatementId| {
             let call = through.first().zip(self.statements.get(&caller));
             call.is_some_and(|(call, s)| {
@@ -320,6 +342,55 @@ pub(crate) fn is_intrinsic(call: InstructionValue<'_>) -> bool {
     }
 }
 
+/// What a hook must know of a load or store; `None` if it cannot carry its value.
+fn access_of<'ctx>(
+    layout: &TargetData,
+    instruction: InstructionValue<'ctx>,
+) -> Option<Access<'ctx>> {
+    let value = |operand: u32| match instruction.get_operand(operand) {
+        Some(Operand::Value(value)) => Some(value),
+        _ => None,
+    };
+    let is_load = instruction.get_opcode() == InstructionOpcode::Load;
+    let (address, stored) = if is_load {
+        (value(0), None)
+    } else {
+        (value(1), value(0))
+    };
+    let accessed = if is_load {
+        result_of(instruction)
+    } else {
+        stored
+    };
+    let (Some(BasicValueEnum::PointerValue(address)), Some(accessed)) = (address, accessed) else {
+        return None;
+    };
+    let size = layout.get_store_size(&accessed.get_type());
+    let size = u32::try_from(size).unwrap_or(u32::MAX);
+    can_carry(&accessed, size).then_some(Access {
+        instruction,
+        address,
+        stored,
+        size,
+    })
+}
+
+fn hook_merged<'ctx>(
+    hooks: &Hooks<'ctx>,
+    layout: &TargetData,
+    merged: &Merged<'ctx, '_>,
+) -> Result<bool, BuilderError> {
+    let Some(access) = access_of(layout, merged.instruction) else {
+        return Ok(false);
+    };
+    let ways = merged.ways.iter();
+    let ways: Vec<_> = ways
+        .map(|(from, site)| (*from, site.map(|s| s.id)))
+        .collect();
+    hooks.merged_access(&ways, &access)?;
+    Ok(true)
+}
+
 fn hook<'ctx>(
     hooks: &Hooks<'ctx>,
     layout: &TargetData,
@@ -344,31 +415,8 @@ fn hook<'ctx>(
             return hooks.update(site.id, site.arm_slot, &update, stores);
         }
         PointKind::Load | PointKind::Store => {
-            let is_load = site.kind == PointKind::Load;
-            let (address, stored) = if is_load {
-                (value(0), None)
-            } else {
-                (value(1), value(0))
-            };
-            let accessed = if is_load {
-                result_of(instruction)
-            } else {
-                stored
-            };
-            let (Some(BasicValueEnum::PointerValue(address)), Some(accessed)) = (address, accessed)
-            else {
+            let Some(access) = access_of(layout, instruction) else {
                 return Ok(false);
-            };
-            let size = layout.get_store_size(&accessed.get_type());
-            let size = u32::try_from(size).unwrap_or(u32::MAX);
-            if !can_carry(&accessed, size) {
-                return Ok(false);
-            }
-            let access = Access {
-                instruction,
-                address,
-                stored,
-                size,
             };
             hooks.access(site.id, site.arm_slot, &access)?;
         }
