@@ -197,7 +197,7 @@ fn holds(cause: &Value, lines: &BTreeMap<u64, u64>, sites: &Sites, record: &Valu
         return accesses
             .filter(|e| caller.is_none() || e.caller == caller)
             .filter(|e| e.kind == "read" || e.kind == "write")
-            .any(|e| has_shape(&value["shape"], e));
+            .any(|e| has_shape(&value["shape"], e, &events));
     }
     if let Some(branch) = predictor.get("branch") {
         let at = line(&branch["statement"]);
@@ -216,7 +216,7 @@ fn holds(cause: &Value, lines: &BTreeMap<u64, u64>, sites: &Sites, record: &Valu
     in_order(&events, &pattern, &at, &mut Vec::new())
 }
 
-fn has_shape(shape: &Value, event: &Event) -> bool {
+fn has_shape(shape: &Value, event: &Event, all: &[Event]) -> bool {
     let negative = match event.size {
         1 => event.value as i8 as i64,
         2 => event.value as i16 as i64,
@@ -228,10 +228,16 @@ fn has_shape(shape: &Value, event: &Event) -> bool {
             "zero" => event.value == 0,
             "non_zero" => event.value != 0,
             "negative" => negative,
+            "unwritten" => event.value != 0 && !all.iter().any(|w| was_before(w, event)),
             _ => false,
         },
         other => other["equals"].as_u64() == Some(event.value),
     }
+}
+
+/// Whether a write may have put there what a read saw.
+fn was_before(write: &Event, read: &Event) -> bool {
+    write.kind == "write" && write.address == read.address && write.before <= read.after
 }
 
 /// Whether accesses to one place follow each other as the pattern says, the second by

@@ -199,7 +199,7 @@ pub struct IdealPredictor {
     pub pattern: Option<String>,
     /// "queue.mut" or the name of a global; any location if left out.
     pub location: Option<String>,
-    /// Of a value: "zero", "non_zero", "negative"; any shape if left out.
+    /// Of a value: "zero", "non_zero", "negative", "unwritten"; any shape if left out.
     pub shape: Option<String>,
     /// What the text of each of its statements contains, in its order.
     pub statements: Vec<String>,

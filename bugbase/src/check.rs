@@ -8,7 +8,7 @@ use crate::bug::{Bug, Class, IdealPredictor, IdealStatement};
 use anyhow::{Result, bail, ensure};
 
 const PATTERNS: [&str; 8] = ["RWR", "WWR", "RWW", "WRW", "WW", "WR", "RW", "RWS"];
-const SHAPES: [&str; 4] = ["zero", "non_zero", "equals", "negative"];
+const SHAPES: [&str; 5] = ["zero", "non_zero", "equals", "negative", "unwritten"];
 
 /// Refuses what cannot be true, and finds where the ideal statements stand, if the
 /// sources are there.

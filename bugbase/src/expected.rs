@@ -95,10 +95,12 @@ pub fn location_name(location: &Value) -> String {
 }
 
 /// Whether a predictor's shape is the expected one: by name, or because it is a
-/// number of that sign.
+/// number of that sign; what nothing had written is not zero.
 fn has_shape(shape: &Value, expected: &str) -> bool {
     match (shape, shape["equals"].as_u64()) {
-        (Value::String(name), _) => name == expected,
+        (Value::String(name), _) => {
+            name == expected || (name == "unwritten" && expected == "non_zero")
+        }
         (_, Some(value)) => expected == "equals" || expected == "negative" && (value as i64) < 0,
         _ => false,
     }

@@ -304,6 +304,25 @@ fn values_have_shapes_by_their_width() {
 }
 
 #[test]
+fn a_value_that_nothing_had_written_is_told_from_one_that_was() {
+    let from_nowhere = value(1, ValueShape::Unwritten);
+    for (script, wanted) in [
+        ("A:R1@1=7", Answer::Held),
+        ("A:R1@1=0", Answer::NotHeld),
+        ("A:R1@1=7 B:W2@5=7", Answer::Held),
+        ("A:W2@1=7 A:R1@5=7", Answer::NotHeld),
+        // It may have been written, or not.
+        ("A:R1@1-9=7 B:W2@5=7", Answer::NotHeld),
+        // What was lost may have written it.
+        ("A:R1@5=7 A:-@1", Answer::Unobserved),
+        // A place of its own.
+        ("A:W102@1=7 A:R1@5=7", Answer::Held),
+    ] {
+        assert_eq!(seen(script).answer(&from_nowhere), wanted, "{script}");
+    }
+}
+
+#[test]
 fn an_unknown_value_leaves_the_other_shapes_open() {
     let observed = seen("A:R1@1=7 A:R1@2");
     assert_eq!(

@@ -110,7 +110,7 @@ fn shape_words(shape: ValueShape) -> String {
     match shape {
         ValueShape::Zero => "as 0".to_owned(),
         ValueShape::NonZero => "not 0".to_owned(),
-        ValueShape::Negative => "negative".to_owned(),
+        ValueShape::Negative | ValueShape::Unwritten => shape.to_string(),
         ValueShape::Equals(value) => format!("as {}", value as i64),
     }
 }

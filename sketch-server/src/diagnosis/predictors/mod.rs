@@ -19,6 +19,7 @@ pub mod deadlock;
 pub mod missed;
 pub mod order;
 pub mod passed;
+pub mod unwritten;
 pub mod value;
 
 use super::decoded_run::DecodedRun;
@@ -209,6 +210,7 @@ pub fn observe_hooked(run: &DecodedRun, plan: &TrackingPlan, hooks: &Hooks) -> O
     value::observe(run, plan, &mut observations);
     value::observe_thinned(run, plan, &mut observations);
     passed::observe(run, plan, &mut observations);
+    unwritten::observe(&evidence, plan, &mut observations);
     order::observe(&evidence, &mut observations);
     deadlock::observe(run, &mut observations);
     missed::observe(&evidence, &mut observations);
