@@ -7,7 +7,7 @@
 //! * the failing statement, and the call that led into its function;
 //! * the causes, and the chain of dependences from each of them to the failure;
 //! * what made the program come to a cause or to the failure: the branches that
-//!   decide over it and the calls that lead to it, [`CONTEXT_DEPTH`] deep;
+//!   decide over it, the call that leads to it, and the branches that decide over those;
 //! * what made a value that is a cause, [`MAKING_DEPTH`] deep, unless an order explains
 //!   how it came to be;
 //! * the creation of a thread, where creating and created thread both take part.
@@ -25,8 +25,6 @@ use sketch_model::{
 };
 use std::collections::BTreeSet;
 
-/// How many steps of "decides over" and "calls" are followed from a cause.
-const CONTEXT_DEPTH: usize = 2;
 /// How many steps the making of a value is followed back.
 const MAKING_DEPTH: usize = 3;
 
@@ -109,9 +107,11 @@ fn led_to(slice: &Slice, core: &BTreeSet<StatementId>) -> BTreeSet<StatementId> 
         .filter(|why| why.kind == DependenceKind::Stack)
         .map(|why| why.parent)
         .collect();
-    grown(slice, core, CONTEXT_DEPTH, |entry, reached| {
+    // Callers of callers say where a program is, not why.
+    let led = grown(slice, core, 1, |entry, reached| {
         leads_to(entry, reached, &by_stack)
-    })
+    });
+    grown(slice, &led, 1, decides)
 }
 
 /// What made the values that some statements saw: [`MAKING_DEPTH`] steps of "computed
@@ -144,6 +144,11 @@ fn makes(entry: &SliceEntry, reached: &BTreeSet<StatementId>) -> bool {
         );
         makes && reached.contains(&why.parent)
     })
+}
+
+fn decides(entry: &SliceEntry, reached: &BTreeSet<StatementId>) -> bool {
+    let why = entry.why.as_ref();
+    why.is_some_and(|why| why.kind == DependenceKind::Control && reached.contains(&why.parent))
 }
 
 /// From a statement to the failure, both included, along the slice's own reasons.
