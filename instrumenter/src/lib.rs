@@ -19,6 +19,7 @@ mod merged;
 mod outcomes;
 mod place;
 mod source_branches;
+mod source_stores;
 mod tracked_build;
 mod vanished;
 

@@ -4,14 +4,16 @@
 //! a load and a store at line 0, through a pointer that is chosen by the way that
 //! control came. The way tells them apart again. What the pointer is on a way is
 //! known where another access goes through the very same pointer at a line of its
-//! own: it names the location. If just one site of the plan accesses that location
-//! in the functions that the way leads through, the access is that site's when it
+//! own: it names the location. If just one site of the plan stores to that location
+//! in the functions that the way leads through, and its function has no other store
+//! there, in the plan or not (`source_stores.rs`), the access is that site's when it
 //! is come to by that way; otherwise it is nobody's, as before.
 //!
 //! A load that is merged tells itself only by the store beside it (`+=` is both).
 
 use crate::locate::Locator;
 use crate::place::SiteIndex;
+use crate::source_stores::SourceStores;
 use inkwell::basic_block::BasicBlock;
 use inkwell::llvm_sys::prelude::LLVMValueRef;
 use inkwell::module::Module;
@@ -33,6 +35,7 @@ pub fn find<'ctx, 'p>(
     locator: &mut Locator,
     module: &Module<'ctx>,
     index: &SiteIndex<'p>,
+    stores: &SourceStores,
     found: &[(&'p Site, InstructionValue<'ctx>)],
 ) -> Vec<Merged<'ctx, 'p>> {
     let mut names: HashMap<LLVMValueRef, &LocationName> = HashMap::new();
@@ -47,23 +50,24 @@ pub fn find<'ctx, 'p>(
         .flat_map(|f| f.get_basic_block_iter());
     for block in blocks {
         // Backward: a store tells what the load before it is.
-        let mut stores: HashMap<LLVMValueRef, Vec<Option<&Site>>> = HashMap::new();
+        let mut told: HashMap<LLVMValueRef, Vec<Option<&Site>>> = HashMap::new();
         let instructions: Vec<_> = block.get_instructions().collect();
         for instruction in instructions.into_iter().rev() {
             let Some((kind, phi)) = merged_access(locator, instruction) else {
                 continue;
             };
-            let stored = stores.get(&phi.as_value_ref());
+            let stored = told.get(&phi.as_value_ref());
             let mut ways = Vec::new();
             for (number, (value, from)) in phi.get_incomings().enumerate() {
                 let name = names.get(&value.as_value_ref()).copied();
                 let beside = stored.and_then(|sites| sites.get(number).copied().flatten());
-                let site = name.and_then(|name| one(locator, index, from, kind, name, beside));
+                let site =
+                    name.and_then(|name| one(locator, (index, stores), from, kind, name, beside));
                 ways.push((from, site));
             }
             if kind == PointKind::Store {
                 let sites = ways.iter().map(|(_, site)| *site).collect();
-                stores.insert(phi.as_value_ref(), sites);
+                told.insert(phi.as_value_ref(), sites);
             }
             if ways.iter().any(|(_, site)| site.is_some()) {
                 merged.push(Merged { instruction, ways });
@@ -76,7 +80,7 @@ pub fn find<'ctx, 'p>(
 /// The one site of a kind that accesses a location where control comes `from`.
 fn one<'p>(
     locator: &mut Locator,
-    index: &SiteIndex<'p>,
+    (index, stores): (&SiteIndex<'p>, &SourceStores),
     from: BasicBlock<'_>,
     kind: PointKind,
     name: &LocationName,
@@ -104,10 +108,11 @@ fn one<'p>(
         let store = beside?;
         candidates.retain(|s| s.statement == store.statement && s.column == store.column);
     }
-    match candidates.as_slice() {
-        [site] => Some(site),
-        _ => None,
-    }
+    let [site] = candidates.as_slice() else {
+        return None;
+    };
+    let written = index.spot(site)?;
+    (kind == PointKind::Load || stores.is_sole(written.0, written.1)).then_some(site)
 }
 
 /// An access at line 0 through a pointer that its own block chooses by the way.

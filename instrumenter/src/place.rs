@@ -14,7 +14,7 @@ use crate::hooks::{Access, Hooks, can_carry, result_of};
 use crate::locate::{Locator, Position};
 use crate::merged::{self, Merged};
 use crate::outcomes::{Optimised, Reading};
-use crate::source_branches::SourceBranches;
+use crate::source_branches::{SourceBranches, Spot};
 use inkwell::builder::BuilderError;
 use inkwell::context::{AsContextRef, Context};
 use inkwell::llvm_sys::prelude::LLVMValueRef;
@@ -48,7 +48,7 @@ pub fn place<'ctx>(
     if found.is_empty() {
         return Ok(false);
     }
-    let merged = merged::find(&mut locator, module, &index, &found);
+    let merged = merged::find(&mut locator, module, &index, branches.stores(), &found);
     let mut here = Placement::default();
     let (read, partial) = read_branches(&mut locator, module, branches, plan, &found);
     here.partial = partial;
@@ -228,6 +228,13 @@ impl<'p> SiteIndex<'p> {
                     .get(&site.statement)
                     .is_none_or(|s| *s.location.file == *position.file)
             })
+    }
+
+    /// The function of a site, and its place there.
+    pub(crate) fn spot(&self, site: &Site) -> Option<(&'p str, Spot)> {
+        let statement = self.statements.get(&site.statement)?;
+        let spot = (statement.location.line, site.column);
+        Some((statement.function.as_str(), spot))
     }
 
     /// The sites of the function that `position` is in.

@@ -15,6 +15,7 @@ use crate::call_values::{DeclaredStrings, declared_strings};
 use crate::flow::Flow;
 use crate::locate::{Locator, Position, subprogram_of};
 use crate::place::is_intrinsic;
+use crate::source_stores::SourceStores;
 use crate::vanished::vanished;
 use inkwell::context::{AsContextRef, Context};
 use inkwell::llvm_sys::core::{
@@ -75,6 +76,7 @@ pub struct SourceBranches {
     /// By the name of the function, which may be a mere declaration where it is
     /// called.
     strings: HashMap<String, DeclaredStrings>,
+    stores: SourceStores,
 }
 
 impl SourceBranches {
@@ -105,6 +107,10 @@ impl SourceBranches {
             }
         }
         found.vanished = vanished(&mut locator, module, optimised);
+        let stored = plan.sites.iter().filter(|s| s.kind == PointKind::Store);
+        let stored = stored.filter_map(|site| statements.get(&site.statement));
+        let functions = stored.map(|s| s.function.as_str()).collect();
+        found.stores = SourceStores::read(&mut locator, module, &functions);
         for function in module.get_functions() {
             let name = function.get_name().to_string_lossy().into_owned();
             found
@@ -112,6 +118,11 @@ impl SourceBranches {
                 .extend(declared_strings(function).map(|strings| (name, strings)));
         }
         found
+    }
+
+    /// The stores of the plan's functions.
+    pub fn stores(&self) -> &SourceStores {
+        &self.stores
     }
 
     /// The strings that a function takes and returns.
@@ -300,7 +311,7 @@ pub fn tells(instruction: InstructionValue<'_>) -> bool {
     }
 }
 
-fn spot_of(locator: &mut Locator, instruction: InstructionValue<'_>) -> Option<Spot> {
+pub fn spot_of(locator: &mut Locator, instruction: InstructionValue<'_>) -> Option<Spot> {
     let chain = locator.positions(instruction.as_value_ref());
     let written = chain.first().filter(|p| p.line != 0)?;
     Some((written.line, written.column))
