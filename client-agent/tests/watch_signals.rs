@@ -3,14 +3,18 @@
 
 mod common;
 
-use common::Workshop;
+use common::{AGENT, FakeServer, Workshop, signed_patch};
 use sketch_model::{Outcome, RunRecord};
 use std::{
     collections::BTreeMap,
     fs,
-    os::unix::process::ExitStatusExt,
+    io::{BufRead, BufReader},
+    os::unix::{
+        fs::PermissionsExt,
+        process::{CommandExt, ExitStatusExt},
+    },
     path::PathBuf,
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
 };
 
 const BY_SIGNAL: [&str; 4] = ["--watch-way", "sigtrap", "--max-overhead", "0"];
@@ -204,4 +208,81 @@ fn a_static_program_has_no_watchpoints_of_this_kind() {
              program block or handle SIGTRAP"
         )
     );
+}
+
+#[test]
+fn hits_on_their_way_never_meet_the_default_action() {
+    let traps = Traps::new();
+    for _ in 0..10 {
+        let record = traps.run("hammered");
+        let why = "the program installed its own handler for SIGTRAP";
+        assert_says(&record, &ended(why));
+    }
+}
+
+#[test]
+fn a_debugger_is_not_shown_our_signals() {
+    let record = Traps::new().run("debugged");
+    assert_eq!(stored(&record), [1, 2, 3]);
+    assert_says(&record, &ended("the program is being debugged"));
+}
+
+/// A user who may lock no more memory: an ordinary one, since root may always.
+#[test]
+fn where_rings_cannot_be_mapped_hits_come_by_signal_unasked() {
+    let Traps { workshop, pair } = Traps::new();
+    // SAFETY: takes no arguments.
+    let user = match unsafe { libc::geteuid() } {
+        0 => 61917,
+        user => user,
+    };
+    let hold = workshop.compile("hold", "hold", &[]);
+    fs::set_permissions(workshop.path(""), fs::Permissions::from_mode(0o777)).expect("allowed");
+    let mut holder = Command::new(hold)
+        .arg(user.to_string())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    let mut said = String::new();
+    let output = holder.stdout.take().expect("is piped");
+    BufReader::new(output).read_line(&mut said).expect("read");
+    assert_eq!(said, "held\n");
+
+    let server = FakeServer::start(Some(signed_patch(&pair.0, &pair.1)));
+    // As the agent's own file may be out of that user's reach.
+    let agent = workshop.path("agent");
+    fs::copy(AGENT, &agent).expect("copied");
+    let mut command = Command::new(agent);
+    command
+        .args(["run", "--canary", "1", "--max-overhead", "0", "--cache"])
+        .arg(workshop.path("cache"))
+        .args(["--server", &server.url, "--key", &server.key(), "--"])
+        .arg(&pair.0)
+        .arg("forks")
+        .uid(user);
+    // SAFETY: one system call between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            let none = libc::rlimit {
+                rlim_cur: 0,
+                rlim_max: 0,
+            };
+            libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const none);
+            Ok(())
+        });
+    }
+    let output = command.output().expect("starts");
+    drop(holder.stdin.take());
+    holder.wait().expect("ends");
+    let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(59), "{complaint}");
+    let records = server.records();
+    let record = records.first().expect(&complaint);
+    assert_eq!(stored(record), [1, 2, 3, 20, 21, 22], "{:?}", record.gaps);
+    assert_eq!(record.watch.counted, 6);
+    let began = "watchpoint hits came by SIGTRAP, not through rings: mmap of a watchpoint ring \
+                 was refused: Operation not permitted";
+    let said = record.gaps.iter().any(|gap| gap.starts_with(began));
+    assert!(said, "{:?}", record.gaps);
 }

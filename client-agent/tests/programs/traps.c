@@ -7,6 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -80,6 +83,52 @@ static void dead_stack(void) {
         pthread_barrier_wait(&turn);
     }
     pthread_join(thread, 0);
+}
+
+// Hits are on their way to other threads all the time.
+static volatile int over;
+static void *hammers(void *unused) {
+    while (!over) store(5);
+    return 0;
+}
+static void hammered(void) {
+    pthread_t thread[4];
+    for (int i = 0; i < 4; i++) pthread_create(&thread[i], 0, hammers, 0);
+    usleep(3000);
+    for (int i = 0; i < 200; i++) {
+        struct sigaction now;
+        sigaction(SIGTRAP, 0, &now);
+        if (now.sa_handler != SIG_DFL) exit(1);
+        signal(SIGTRAP, counts_old);
+        signal(SIGTRAP, SIG_DFL);
+    }
+    over = 1;
+    for (int i = 0; i < 4; i++) pthread_join(thread[i], 0);
+}
+
+// A child debugs us; how often it sees us stop for a SIGTRAP.
+static int debugged(void) {
+    volatile int *shared = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    pid_t self = getpid();
+    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+    pid_t child = fork();
+    if (!child) {
+        int status;
+        if (ptrace(PTRACE_SEIZE, self, 0, 0)) _exit(1);
+        shared[0] = 1;
+        while (waitpid(self, &status, __WALL) == self && WIFSTOPPED(status)) {
+            if (WSTOPSIG(status) == SIGTRAP && status >> 16 == 0) shared[1]++;
+            ptrace(PTRACE_CONT, self, 0, status >> 16 ? 0 : WSTOPSIG(status));
+        }
+        _exit(0);
+    }
+    while (!shared[0]) usleep(1000);
+    usleep(800000);
+    store_from(10, 3);
+    int stops = shared[1];
+    kill(child, SIGKILL);
+    waitpid(child, 0, 0);
+    return stops;
 }
 
 int main(int argc, char **argv) {
@@ -181,6 +230,14 @@ int main(int argc, char **argv) {
         waitpid(child, &status, 0);
         store_from(20, 3);
         return 50 + WEXITSTATUS(status);
+    }
+    if (!strcmp(how, "hammered")) {
+        hammered();
+        return 48;
+    }
+    if (!strcmp(how, "debugged")) {
+        printf("%d stops\n", debugged());
+        return 49;
     }
     if (!strcmp(how, "dead-stack")) {
         dead_stack();

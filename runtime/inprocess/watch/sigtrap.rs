@@ -272,6 +272,8 @@ pub fn back_off(reason: u32) {
             served::watches(slot, 0);
             slot += 1;
         }
+        // Nor need the agent turn them on again.
+        AtomicU32::from_ptr(&raw mut (*state::control()).aimed).store(0, Ordering::Relaxed);
         (*watch).asleep.store(1, Ordering::Release);
     }
 }
