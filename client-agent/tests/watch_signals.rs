@@ -227,6 +227,84 @@ fn a_debugger_is_not_shown_our_signals() {
     assert_says(&record, &ended("the program is being debugged"));
 }
 
+#[test]
+fn a_program_that_filters_its_calls_is_left_alone() {
+    let record = Traps::new().run("filters");
+    assert_eq!(stored(&record), [1, 2, 3]);
+    assert_says(&record, &ended("the program has a seccomp filter"));
+}
+
+#[test]
+fn each_hit_tells_its_slot() {
+    let record = Traps::new().run("two");
+    let hits = record.watch.hits.iter();
+    let seen: Vec<_> = hits.map(|hit| (hit.slot, hit.registers[0])).collect();
+    assert_eq!(
+        seen[3..],
+        [(0, 10), (2, 20), (0, 11), (2, 21), (0, 12), (2, 22)]
+    );
+    assert_eq!(record.watch.counted, 9);
+}
+
+#[test]
+fn a_watch_ends_with_its_memory_in_this_way_too() {
+    let workshop = Workshop::new();
+    let pair = workshop.compile_pair_of("heap", &[]);
+    for how in ["free", "free-in-thread", "munmap"] {
+        let (output, record) = workshop.record_tracked_with(&BY_SIGNAL, &pair, &[how]);
+        assert_eq!(output.status.code(), Some(0), "{how}: {:?}", record.gaps);
+        assert_eq!(stored(&record), [1, 2, 3], "{how}");
+        assert_eq!((record.watch.armed, record.watch.disarmed), (2, 1), "{how}");
+    }
+}
+
+/// Runs the tracked build with SIGTRAP as `prepare` leaves it to the agent.
+fn refused_after(prepare: fn()) -> Option<String> {
+    let Traps { workshop, pair } = Traps::new();
+    let server = FakeServer::start(Some(signed_patch(&pair.0, &pair.1)));
+    let mut agent = workshop.agent();
+    agent
+        .args(BY_SIGNAL)
+        .args(["--server", &server.url, "--key", &server.key(), "--"])
+        .arg(&pair.0)
+        .arg("two");
+    // SAFETY: a system call or two between fork and exec.
+    unsafe {
+        agent.pre_exec(move || {
+            prepare();
+            Ok(())
+        });
+    }
+    assert_eq!(agent.status().expect("starts").code(), Some(52));
+    let mut records = server.records();
+    records.remove(0).watch.refused
+}
+
+#[test]
+fn a_program_that_begins_with_the_signal_blocked_or_ignored_has_no_such_watchpoints() {
+    let blocked = refused_after(|| {
+        // SAFETY: the set is initialised before use.
+        unsafe {
+            let mut set = std::mem::zeroed();
+            libc::sigemptyset(&raw mut set);
+            libc::sigaddset(&raw mut set, libc::SIGTRAP);
+            libc::sigprocmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+        }
+    });
+    let ignored = refused_after(|| {
+        // SAFETY: takes no pointers.
+        unsafe { libc::signal(libc::SIGTRAP, libc::SIG_IGN) };
+    });
+    let nor = "this way was not asked for; nor by SIGTRAP: the program";
+    assert_eq!(
+        [blocked.as_deref(), ignored.as_deref()],
+        [
+            Some(format!("{nor} was started with SIGTRAP blocked").as_str()),
+            Some(format!("{nor} handles or ignores SIGTRAP").as_str()),
+        ]
+    );
+}
+
 /// A user who may lock no more memory: an ordinary one, since root may always.
 #[test]
 fn where_rings_cannot_be_mapped_hits_come_by_signal_unasked() {

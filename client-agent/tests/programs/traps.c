@@ -2,6 +2,8 @@
 // Its words and its end must be the same with and without us.
 #include "hooks.h"
 #include <errno.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -15,7 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static volatile long word __attribute__((aligned(64)));
+static volatile long word __attribute__((aligned(64))), other __attribute__((aligned(64)));
 static volatile int times;
 
 __attribute__((noinline)) static void store(long value) {
@@ -230,6 +232,23 @@ int main(int argc, char **argv) {
         waitpid(child, &status, 0);
         store_from(20, 3);
         return 50 + WEXITSTATUS(status);
+    }
+    if (!strcmp(how, "two")) {
+        __failsketch_arm(2, (uint64_t)&other, 8);
+        for (long i = 0; i < 3; i++) {
+            store(10 + i);
+            __asm__ volatile("movq %%rax, (%%rdi)" : : "a"(20 + i), "D"(&other) : "memory");
+        }
+        return 52;
+    }
+    if (!strcmp(how, "filters")) {
+        struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+        struct sock_fprog filter = {1, &allow};
+        prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+        if (prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter)) return 1;
+        usleep(800000);
+        store_from(10, 3);
+        return 51;
     }
     if (!strcmp(how, "hammered")) {
         hammered();
