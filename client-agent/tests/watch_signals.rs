@@ -235,6 +235,20 @@ fn a_program_that_filters_its_calls_is_left_alone() {
 }
 
 #[test]
+fn the_governor_pauses_these_watchpoints_too() {
+    let workshop = Workshop::new();
+    let pair = workshop.compile_pair_of("contend", &[]);
+    let file = workshop.path("seen");
+    let arguments = [file.to_str().expect("text"), "5000"];
+    let options = ["--watch-way", "sigtrap"];
+    let (output, record) = workshop.record_tracked_with(&options, &pair, &arguments);
+    assert_eq!(output.status.code(), Some(0));
+    assert!(!record.tracking.pauses.is_empty(), "{:?}", record.gaps);
+    let hits = record.watch.hits.len() as u64;
+    assert!(hits > 0 && record.watch.counted >= hits);
+}
+
+#[test]
 fn each_hit_tells_its_slot() {
     let record = Traps::new().run("two");
     let hits = record.watch.hits.iter();
