@@ -1,6 +1,6 @@
 //! The command line of `failsketch-agent`.
 
-use crate::{config::Config, daemon, doctor, repeat, say::say};
+use crate::{config::Config, daemon, doctor, policy::WatchWay, repeat, say::say};
 use clap::{Args, Parser, Subcommand};
 use sketch_model::Privacy;
 use std::{
@@ -140,6 +140,9 @@ pub(crate) struct RunArguments {
     /// The share of processor time that tracking may cost, in percent; 0 for any [default: 1].
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub max_overhead: Option<f64>,
+    /// How watchpoint hits may come: ring, sigtrap, or any of them [default: ring].
+    #[arg(long, value_name = "WAY", value_parser = parse_watch_way)]
+    pub watch_way: Option<WatchWay>,
     /// Run the tracked build of this patch, from `failsketch patch`, instead of asking a server.
     #[arg(long, value_name = "FILE", requires = "key", conflicts_with_all = ["server", "daemon", "until_finished"])]
     pub patch: Option<PathBuf>,
@@ -151,6 +154,10 @@ pub(crate) struct RunArguments {
 fn parse_privacy(text: &str) -> Result<Privacy, String> {
     serde_json::from_value(text.into())
         .map_err(|_| "it is one of full, shapes, control-flow-only".into())
+}
+
+fn parse_watch_way(text: &str) -> Result<WatchWay, String> {
+    serde_json::from_value(text.into()).map_err(|_| "it is one of any, ring, sigtrap".into())
 }
 
 fn percent(text: &str) -> Result<f64, String> {

@@ -7,6 +7,18 @@ use serde::{Deserialize, Serialize};
 use sketch_model::Privacy;
 use std::{path::Path, time::Duration};
 
+/// How watchpoint hits may come from a program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WatchWay {
+    /// Through rings or, where those are refused, by SIGTRAP.
+    Any,
+    /// A program cannot notice rings.
+    #[default]
+    Ring,
+    Sigtrap,
+}
+
 /// The policy for one program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -26,6 +38,8 @@ pub struct Policy {
     /// How often watchpoints may be aimed in one run; each time costs the program
     /// tens of microseconds a thread.
     pub trap_budget: u64,
+    /// How watchpoint hits may come.
+    pub watch_way: WatchWay,
     /// Record Intel PT where the machine has it.
     pub intel_pt: bool,
     /// Exit codes that count as failures.
@@ -50,6 +64,7 @@ impl Default for Policy {
             max_overhead: 1.0,
             max_slowdown: 2.0,
             trap_budget: 4096,
+            watch_way: WatchWay::default(),
             intel_pt: false,
             fail_exits: Vec::new(),
             hang_after: None,

@@ -128,6 +128,7 @@ impl<'a> Session<'a> {
                 check: settings.policy.check.clone(),
                 max_overhead: settings.policy.overhead_share(),
                 trap_budget: settings.policy.trap_budget,
+                watch_way: settings.policy.watch_way,
                 costs: LazyCell::new(measure),
                 quiet: false,
                 modules: ModuleCache::default(),

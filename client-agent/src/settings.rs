@@ -141,6 +141,9 @@ fn apply_flags(policy: &mut Policy, arguments: &RunArguments) {
     if let Some(percent) = arguments.max_overhead {
         policy.max_overhead = percent;
     }
+    if let Some(way) = arguments.watch_way {
+        policy.watch_way = way;
+    }
     if let Some(share) = arguments.canary {
         policy.canary = share;
     }

@@ -136,12 +136,20 @@ impl Steward {
         slot < 32 && self.region.aimed() & (1 << slot) != 0
     }
 
-    /// The process that records.
+    /// Who would notice a signal of ours, or forbid it to return, if anybody.
+    pub fn onlooker(&self) -> Option<&'static str> {
+        if self.region.sandboxed() {
+            return Some("the program has a seccomp filter");
+        }
+        sys::is_debugged(self.region.pid()?).then_some("the program is being debugged")
+    }
+
     /// Ends the watching of this run: no slot is aimed again.
     pub fn stop_aiming(&self) {
         self.region.stop_aiming();
     }
 
+    /// The process that records.
     pub fn pid(&self) -> Option<i32> {
         self.region.pid()
     }

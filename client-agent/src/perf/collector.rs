@@ -1,49 +1,30 @@
-//! The thread that receives a program's watchpoints, empties their rings, and
-//! lets the steward look after the process in between.
+//! The thread that receives a program's watchpoints and their hits, and lets the
+//! steward look after the process in between.
 //!
-//! The runtime sends the descriptors of each processor over a socket and waits,
-//! for a fraction of a second, until the rings are mapped. One ring serves all
-//! slots of a processor; samples carry the event's id, which tells the slot.
-//! The rings and counters stay readable after the program is dead, so whatever
-//! it did up to its last instruction is found in the final round.
+//! The runtime sends the descriptors over a socket and waits, for a fraction of a
+//! second, until they are taken. It tries rings first; if those are refused it may
+//! offer signals in a second round. How hits then come is the receiver's business.
+//! Hits and counters stay readable after the program is dead, so whatever it did up
+//! to its last instruction is found in the final round.
 
-use super::{ring, sys};
+use super::{receiver::Receiver, rings::Rings, signals::Signals, sys};
 use crate::{
     governor::steward::{Report, Steward},
     process::descriptors,
 };
-use runtime::layout::{LAST_MESSAGE, REPLY_READY, REPLY_REFUSED};
-use sketch_model::{RuntimeAddress, WatchHit};
+use runtime::layout::{LAST_MESSAGE, REPLY_READY, REPLY_REFUSED, SIGTRAP_MESSAGE};
+use sketch_model::WatchHit;
 use std::{
-    collections::BTreeMap,
     io::{self, PipeReader, PipeWriter, Write},
-    os::{
-        fd::{AsFd, AsRawFd, OwnedFd},
-        unix::net::UnixStream,
-    },
+    mem,
+    os::{fd::AsRawFd, unix::net::UnixStream},
     thread::{self, JoinHandle},
 };
 
-/// Unprivileged users may map about this much a processor; fewer pages are
-/// tried when that is refused.
-const RING_PAGES: [usize; 5] = [128, 64, 32, 16, 8];
-/// More than this is not kept: a program that hammers a watched location must
-/// not fill the agent's memory. The counters still tell how much there was.
-const KEPT_BYTES: usize = 32 << 20;
 /// Hits after which a run is not watched any further. The first hundreds show who
 /// touches a location; a hit costs the program more than ten microseconds, and
 /// hooks go on recording.
 const MOST_HITS: u64 = 2048;
-/// How often rings are looked at once the kernel has stopped waking us.
-const ROUND_MS: i32 = 20;
-
-struct Processor {
-    ring: sys::Ring,
-    /// By slot.
-    events: Vec<OwnedFd>,
-    /// The kernel will not wake us for this one any more.
-    hung_up: bool,
-}
 
 /// What the watchpoints of one run delivered.
 #[derive(Debug, Default)]
@@ -51,8 +32,9 @@ pub struct Collected {
     pub report: Report,
     pub hits: Vec<WatchHit>,
     pub counted: u64,
+    /// Why the rings were refused, even if hits came in another way.
     pub refused: Option<String>,
-    /// There were so many hits that watching ended before the run did.
+    /// Watching ended before the run did.
     pub ended_early: bool,
     pub gaps: Vec<String>,
 }
@@ -60,7 +42,7 @@ pub struct Collected {
 /// A running collection.
 #[derive(Debug)]
 pub struct Collector {
-    thread: JoinHandle<Rings>,
+    thread: JoinHandle<Watching>,
     stop: PipeWriter,
 }
 
@@ -72,9 +54,9 @@ impl Collector {
         let thread = thread::Builder::new()
             .name("watchpoints".into())
             .spawn(move || {
-                let mut rings = Rings::new(steward);
-                rings.serve(socket, &stopped);
-                rings
+                let mut watching = Watching::new(steward);
+                watching.serve(socket, &stopped);
+                watching
             })?;
         Ok(Collector { thread, stop })
     }
@@ -84,7 +66,7 @@ impl Collector {
     pub fn finish(self) -> Collected {
         drop(self.stop);
         match self.thread.join() {
-            Ok(rings) => rings.collect(),
+            Ok(watching) => watching.collect(),
             Err(_) => Collected {
                 refused: Some("the agent's watchpoint reader failed".into()),
                 ..Collected::default()
@@ -93,29 +75,25 @@ impl Collector {
     }
 }
 
-struct Rings {
+struct Watching {
     steward: Steward,
-    processors: Vec<Processor>,
-    bytes: Vec<u8>,
-    /// Bytes that came since the steward last looked.
-    new_bytes: usize,
+    /// What has been offered so far.
+    rings: Rings,
+    receiver: Option<Box<dyn Receiver>>,
     hits: u64,
-    ended_early: bool,
+    ended_early: Option<String>,
     refused: Option<String>,
-    full: bool,
 }
 
-impl Rings {
-    fn new(steward: Steward) -> Rings {
-        Rings {
+impl Watching {
+    fn new(steward: Steward) -> Watching {
+        Watching {
             steward,
-            processors: Vec::new(),
-            bytes: Vec::new(),
-            new_bytes: 0,
+            rings: Rings::default(),
+            receiver: None,
             hits: 0,
-            ended_early: false,
+            ended_early: None,
             refused: None,
-            full: false,
         }
     }
 
@@ -125,21 +103,18 @@ impl Rings {
                 descriptors::readable(stopped.as_raw_fd()),
                 descriptors::readable(socket.as_ref().map_or(-1, |s| s.as_raw_fd())),
             ];
-            waiting.extend(self.processors.iter().map(|p| {
-                let event = p.events.first().filter(|_| !p.hung_up);
-                descriptors::readable(event.map_or(-1, |e| e.as_raw_fd()))
-            }));
             let mut patience = self.steward.patience_ms();
-            if self.processors.iter().any(|p| p.hung_up) {
-                patience = patience.min(ROUND_MS);
+            if let Some(receiver) = &self.receiver {
+                waiting.extend(receiver.sources());
+                patience = receiver.patience_ms().map_or(patience, |p| p.min(patience));
             }
             if descriptors::poll(&mut waiting, patience).is_err() {
                 return;
             }
-            for (processor, answer) in self.processors.iter_mut().zip(&waiting[2..]) {
-                processor.hung_up |= answer.revents & (libc::POLLHUP | libc::POLLERR) != 0;
+            if let Some(receiver) = &mut self.receiver {
+                receiver.noticed(&waiting[2..]);
+                receiver.drain();
             }
-            self.drain();
             if waiting[1].revents != 0
                 && let Some(open) = &socket
                 && !self.receive(open)
@@ -150,79 +125,96 @@ impl Rings {
                 self.drain();
                 return;
             }
-            let hits = self.new_hits();
-            self.hits += hits;
-            if self.hits >= MOST_HITS && !self.ended_early {
-                self.ended_early = true;
-                self.steward.stop_aiming();
-                self.turn(false);
-            }
-            if let Some(on) = self.steward.look(hits) {
-                self.turn(on && !self.ended_early);
-            }
+            self.look();
         }
     }
 
-    /// Hits by the bytes they take: every sample has the same size.
+    fn look(&mut self) {
+        let hits = self.new_hits();
+        self.hits += hits;
+        if self.hits >= MOST_HITS {
+            self.end_early(format!(
+                "watching ended before the run did, after {} hits: each costs the program \
+                 microseconds",
+                self.hits
+            ));
+        }
+        let turn = self.steward.look(hits);
+        let seen = self.receiver.as_ref().is_some_and(|r| r.can_be_seen());
+        if seen && let Some(who) = self.steward.onlooker() {
+            self.end_early(format!(
+                "watching ended before the run did: {who}, and hits come by SIGTRAP"
+            ));
+        }
+        if let Some(on) = turn {
+            self.turn(on && self.ended_early.is_none());
+        }
+    }
+
+    fn end_early(&mut self, why: String) {
+        if self.ended_early.is_none() {
+            self.ended_early = Some(why);
+            self.steward.stop_aiming();
+            self.turn(false);
+        }
+    }
+
+    fn drain(&mut self) {
+        if let Some(receiver) = &mut self.receiver {
+            receiver.drain();
+        }
+    }
+
     fn new_hits(&mut self) -> u64 {
-        let hits = self.new_bytes / ring::SAMPLE_BYTES;
-        self.new_bytes %= ring::SAMPLE_BYTES;
-        hits as u64
+        self.receiver.as_mut().map_or(0, |r| r.new_hits())
     }
 
     /// An event that cannot be turned goes on or stays off; what it costs is on
     /// the account all the same.
     fn turn(&self, on: bool) {
-        for processor in &self.processors {
-            for (slot, event) in processor.events.iter().enumerate() {
-                // One that was never aimed sleeps anyway.
-                if self.steward.is_aimed(slot) {
-                    let _ = sys::turn(event.as_fd(), on);
-                }
+        for (slot, event) in self.receiver.iter().flat_map(|r| r.events()) {
+            // One that was never aimed sleeps anyway.
+            if self.steward.is_aimed(slot) {
+                let _ = sys::turn(event, on);
             }
         }
     }
 
     /// Takes one message; false when the conversation is over.
     fn receive(&mut self, socket: &UnixStream) -> bool {
-        let Ok((message, fds)) = descriptors::receive(socket) else {
+        let Ok((Some(message), fds)) = descriptors::receive(socket) else {
             return false;
         };
-        let Some(cpu) = message else {
-            return false;
-        };
-        if cpu == LAST_MESSAGE {
-            let reply = match self.refused {
-                None => REPLY_READY,
-                Some(_) => REPLY_REFUSED,
-            };
-            let mut socket = socket;
-            // The runtime gives up by itself if this does not arrive.
-            let _ = socket.write_all(&[reply]);
-            return false;
-        }
-        if self.refused.is_none() {
-            match map_processor(fds) {
-                Ok(processor) => self.processors.push(processor),
+        match message {
+            LAST_MESSAGE => {
+                if self.receiver.is_none() && self.refused.is_none() {
+                    self.receiver = Some(Box::new(mem::take(&mut self.rings)));
+                }
+                let reply = match self.receiver {
+                    Some(_) => REPLY_READY,
+                    None => REPLY_REFUSED,
+                };
+                let mut socket = socket;
+                // The runtime gives up by itself if this does not arrive.
+                let _ = socket.write_all(&[reply]);
+                // Unless it was accepted there may be another offer.
+                return self.receiver.is_none();
+            }
+            SIGTRAP_MESSAGE => match Signals::of(fds) {
+                Ok(signals) => self.receiver = Some(Box::new(signals)),
                 Err(reason) => {
-                    self.processors.clear();
+                    self.refused.get_or_insert(reason);
+                }
+            },
+            _ if self.refused.is_none() => {
+                if let Err(reason) = self.rings.add(fds) {
+                    self.rings = Rings::default();
                     self.refused = Some(reason);
                 }
             }
+            _ => {}
         }
         true
-    }
-
-    fn drain(&mut self) {
-        for processor in &self.processors {
-            let before = self.bytes.len();
-            processor.ring.drain(&mut self.bytes);
-            self.new_bytes += self.bytes.len() - before;
-            if self.bytes.len() > KEPT_BYTES {
-                self.bytes.truncate(before);
-                self.full = true;
-            }
-        }
     }
 
     fn collect(mut self) -> Collected {
@@ -230,99 +222,23 @@ impl Rings {
         let last_hits = self.new_hits();
         let mut collected = Collected {
             refused: self.refused,
-            ended_early: self.ended_early,
+            ended_early: self.ended_early.is_some(),
             report: self.steward.finish(last_hits),
             ..Collected::default()
         };
-        let mut slots = BTreeMap::new();
-        for processor in &self.processors {
-            for (slot, event) in processor.events.iter().enumerate() {
-                match (sys::event_id(event.as_fd()), sys::read_count(event.as_fd())) {
-                    (Ok(id), Ok(count)) => {
-                        slots.insert(id, slot as u8);
-                        collected.counted += count;
-                    }
-                    (Err(e), _) | (_, Err(e)) => collected
+        if let Some(receiver) = self.receiver {
+            for (_, event) in receiver.events() {
+                match sys::read_count(event) {
+                    Ok(count) => collected.counted += count,
+                    Err(e) => collected
                         .gaps
                         .push(format!("a watchpoint's counter could not be read: {e}")),
                 }
             }
-        }
-        let contents = ring::parse(&self.bytes);
-        let mut strangers = 0u64;
-        for sample in contents.samples {
-            if pid.is_some_and(|pid| pid != sample.pid) {
-                strangers += 1;
-                continue;
-            }
-            match (slots.get(&sample.id), sample.registers) {
-                (Some(slot), Some(registers)) => collected.hits.push(WatchHit {
-                    slot: *slot,
-                    tid: sample.tid,
-                    handled_ns: sample.time,
-                    after_pc: RuntimeAddress(sample.ip),
-                    address: RuntimeAddress(sample.address),
-                    registers,
-                    stack: sample.stack,
-                }),
-                _ => collected
-                    .gaps
-                    .push("a watchpoint hit came without slot or registers".into()),
-            }
+            receiver.collect(pid, &mut collected);
         }
         collected.hits.sort_by_key(|hit| hit.handled_ns);
-        if self.ended_early {
-            collected.gaps.push(format!(
-                "watching ended before the run did, after {} hits: each costs the program microseconds",
-                self.hits
-            ));
-        }
-        let full = u64::from(self.full);
-        for (count, what) in [
-            (contents.lost, "watchpoint hits were lost in a full ring"),
-            (
-                contents.throttled,
-                "times the kernel paused a watchpoint that was hit too often",
-            ),
-            (contents.unreadable, "watchpoint records could not be read"),
-            (strangers, "watchpoint hits of child processes were dropped"),
-            (
-                full,
-                "stretch of watchpoint hits exceeded what the agent keeps",
-            ),
-        ] {
-            if count > 0 {
-                collected.gaps.push(format!("{count} {what}"));
-            }
-        }
+        collected.gaps.extend(self.ended_early);
         collected
     }
-}
-
-fn map_processor(events: Vec<OwnedFd>) -> Result<Processor, String> {
-    let Some(first) = events.first() else {
-        return Err("the program sent no watchpoints".into());
-    };
-    let mut refusal = None;
-    let ring = RING_PAGES.iter().find_map(|pages| {
-        sys::Ring::map(first.as_fd(), *pages)
-            .map_err(|e| refusal = Some(e))
-            .ok()
-    });
-    let Some(ring) = ring else {
-        let reason = refusal.map_or_else(String::new, |e| e.to_string());
-        return Err(format!(
-            "mmap of a watchpoint ring was refused: {reason}; \
-             raise /proc/sys/kernel/perf_event_mlock_kb"
-        ));
-    };
-    for other in &events[1..] {
-        sys::redirect(other.as_fd(), first.as_fd())
-            .map_err(|e| format!("ioctl(PERF_EVENT_IOC_SET_OUTPUT) was refused: {e}"))?;
-    }
-    Ok(Processor {
-        ring,
-        events,
-        hung_up: false,
-    })
 }

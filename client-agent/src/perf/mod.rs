@@ -1,6 +1,9 @@
-//! Watchpoint hits: received from the kernel's rings, parsed, and tied to slots.
+//! Watchpoint hits: received through the kernel's rings or by signals, and tied to slots.
 
 pub mod collector;
 pub mod probe;
+pub mod receiver;
 pub mod ring;
+pub mod rings;
+pub mod signals;
 pub mod sys;

@@ -201,6 +201,25 @@ pub fn open_own_sampling_watchpoint(address: u64) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
+/// As [`open_own_watchpoint`], with a SIGTRAP at each access.
+pub fn open_own_signalling_watchpoint(address: u64) -> io::Result<OwnedFd> {
+    let mut attr = breakpoint_attr(address);
+    attr.set_remove_on_exec(1);
+    attr.set_sigtrap(1);
+    // SAFETY: the attribute is whole and states its size.
+    let fd = check(unsafe {
+        perf::perf_event_open(
+            &mut attr,
+            0,
+            -1,
+            -1,
+            perf::bindings::PERF_FLAG_FD_CLOEXEC.into(),
+        )
+    })?;
+    // SAFETY: a fresh descriptor that nobody else owns.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
 /// Aims a watchpoint made by [`open_own_watchpoint`] elsewhere.
 pub fn re_aim(event: BorrowedFd<'_>, address: u64) -> io::Result<()> {
     let mut attr = breakpoint_attr(address);

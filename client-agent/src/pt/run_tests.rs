@@ -93,6 +93,7 @@ fn record(kernel: Box<dyn Kernel>, check: &str) -> RunRecord {
         check: Some(check.into()),
         max_overhead: None,
         trap_budget: 4096,
+        watch_way: crate::policy::WatchWay::Any,
         costs: LazyCell::new(|| Costs::measure(false)),
         quiet: false,
         modules: ModuleCache::default(),

@@ -1,9 +1,13 @@
 //! Hardware watchpoints: opened once, before the program's threads, and re-aimed.
 //!
-//! One event per slot and processor, inherited by all later threads; the
-//! descriptors go to the agent, which maps the rings, so that hits outlive the
-//! process. Until a slot is aimed it is disabled, and costs nothing.
+//! Inherited by all later threads; the descriptors go to the agent, which reads
+//! the counters, so that what was hit is known when the process is gone. Until a
+//! slot is aimed it is disabled, and costs nothing.
 //! `PERF_EVENT_IOC_MODIFY_ATTRIBUTES` re-aims an event for all threads at once.
+//!
+//! Hits come in one of two ways ([`way::Way`]): through rings of the kernel
+//! (`ring.rs`), or, where those are refused, by a signal to the thread that made
+//! the access (`sigtrap.rs`). What is here does not know which.
 //!
 //! A watch ends when its memory is given back (`interpose.rs` tells): the next
 //! object there is another one. The next access that is to be watched aims the
@@ -13,32 +17,30 @@
 //! seccomp filter, or a program that closes all descriptors, only costs us the
 //! watchpoints.
 
+mod hand_over;
+pub mod hits;
+mod ring;
+pub mod sigtrap;
+mod way;
+
 use crate::{
     governor,
     layout::{
-        ARM_LOG, Arm, CALL_AGENT, CALL_MMAP, CALL_PERF_EVENT_OPEN, CALL_REPLY, CALL_SENDMSG,
-        LAST_MESSAGE, MAX_CPUS, REPLY_READY, Region, WATCH_READY, WATCH_REFUSED, WATCH_SLOTS,
+        ARM_LOG, Arm, CALL_AGENT, CALL_MMAP, CALL_PERF_EVENT_OPEN, CALL_WAY, MAX_CPUS, Region,
+        WATCH_READY, WATCH_REFUSED, WATCH_SLOTS, WAY_ANY, WAY_RING, WAY_SIGTRAP,
     },
     served,
     state::{self, State, Watch},
     sys,
 };
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use way::{Refusal, Way};
 
 const PERF_EVENT_IOC_DISABLE: usize = 0x2401;
 const PERF_EVENT_IOC_MODIFY_ATTRIBUTES: usize = 0x4008_240b;
-/// Our descriptors are moved up here, so that the program's own get the numbers
-/// they would have without us.
-const LOWEST_DESCRIPTOR: usize = 512;
-const MOST_PATIENCE_MS: usize = 5000;
 const LOWEST_AIM: u64 = 4096;
 const USER_ADDRESSES_END: u64 = 1 << 47;
 const SIZE_SHIFT: u32 = 60;
-
-struct Refusal {
-    call: u32,
-    result: isize,
-}
 
 /// Opens the events that the agent asked for.
 ///
@@ -53,191 +55,97 @@ pub unsafe fn open(region: *mut Region) {
             return;
         }
         let watch = &raw mut (*state).watch;
+        let used = match open_one_way(region, watch) {
+            Ok(used) => used,
+            Err(refusal) => {
+                (*header).watch_refused_call = refusal.call;
+                (*header).watch_refused_errno = -refusal.result as i32;
+                (*header).watch_state = WATCH_REFUSED;
+                return;
+            }
+        };
+        (*header).watch_way_used = used;
+        (*header).watch_state = WATCH_READY;
+        (*watch).ready.store(1, Ordering::Release);
+    }
+}
+
+/// Rings, else signals. The way that is used, or why there are no rings.
+///
+/// # Safety
+/// As [`open`].
+unsafe fn open_one_way(region: *mut Region, watch: *mut Watch) -> Result<u32, Refusal> {
+    let dormant = sys::map(4096, sys::PROT_NONE, sys::MAP_PRIVATE_ANONYMOUS, -1);
+    if dormant.is_null() {
+        return Err(Refusal::of(CALL_MMAP));
+    }
+    // SAFETY: as the caller promises.
+    unsafe {
+        let header = &raw mut (*region).header;
+        let allowed = (*header).watch_way;
+        let no_rings = if allowed == WAY_SIGTRAP {
+            Refusal::of(CALL_WAY)
+        } else {
+            match open_by(&ring::RINGS, region, watch, dormant as u64) {
+                Ok(()) => return Ok(WAY_RING),
+                Err(refusal) => refusal,
+            }
+        };
+        // The other refusals (nobody listens, nobody answers) hold for both.
+        let worth_a_try = matches!(
+            no_rings.call,
+            CALL_WAY | CALL_AGENT | CALL_PERF_EVENT_OPEN
+        );
+        if !worth_a_try || (allowed != WAY_ANY && allowed != WAY_SIGTRAP) {
+            return Err(no_rings);
+        }
+        match open_by(&sigtrap::SIGNALS, region, watch, dormant as u64) {
+            Ok(()) => {
+                (*header).watch_refused_call = no_rings.call;
+                (*header).watch_refused_errno = -no_rings.result as i32;
+                Ok(WAY_SIGTRAP)
+            }
+            Err(refusal) => {
+                (*header).sigtrap_refused_call = refusal.call;
+                (*header).sigtrap_refused_errno = -refusal.result as i32;
+                Err(no_rings)
+            }
+        }
+    }
+}
+
+/// Opens one way, or leaves nothing of it.
+///
+/// # Safety
+/// As [`open`].
+unsafe fn open_by(
+    way: &Way,
+    region: *mut Region,
+    watch: *mut Watch,
+    dormant: u64,
+) -> Result<(), Refusal> {
+    // SAFETY: as the caller promises; descriptors are in bounds.
+    unsafe {
         let fds = (&raw mut (*watch).fds).cast::<i32>();
         let mut entry = 0;
         while entry < MAX_CPUS * WATCH_SLOTS {
             fds.add(entry).write(-1);
             entry += 1;
         }
-        match open_and_hand_over(region, watch, fds) {
-            Ok(cpus) => {
-                (*header).watch_cpus = cpus;
-                (*header).watch_state = WATCH_READY;
-                (*watch).ready.store(1, Ordering::Release);
-            }
-            Err(refusal) => {
-                (*header).watch_refused_call = refusal.call;
-                (*header).watch_refused_errno = -refusal.result as i32;
-                (*header).watch_state = WATCH_REFUSED;
-                let mut entry = 0;
-                while entry < MAX_CPUS * WATCH_SLOTS {
-                    let fd = fds.add(entry).read();
-                    if fd >= 0 {
-                        sys::close(fd);
-                        fds.add(entry).write(-1);
-                    }
-                    entry += 1;
+        let opened = (way.open)(region, watch, dormant);
+        if opened.is_err() {
+            let mut entry = 0;
+            while entry < MAX_CPUS * WATCH_SLOTS {
+                let fd = fds.add(entry).read();
+                if fd >= 0 {
+                    sys::close(fd);
+                    fds.add(entry).write(-1);
                 }
+                entry += 1;
             }
         }
+        opened
     }
-}
-
-/// # Safety
-/// As [`open`]; `fds` has MAX_CPUS × WATCH_SLOTS entries.
-unsafe fn open_and_hand_over(
-    region: *mut Region,
-    watch: *mut Watch,
-    fds: *mut i32,
-) -> Result<u32, Refusal> {
-    let dormant = sys::map(4096, sys::PROT_NONE, sys::MAP_PRIVATE_ANONYMOUS, -1);
-    if dormant.is_null() {
-        return Err(Refusal {
-            call: CALL_MMAP,
-            result: 0,
-        });
-    }
-    // SAFETY: as the caller promises; slots and processors are bounded below.
-    unsafe {
-        let header = &raw mut (*region).header;
-        let socket = (*header).socket;
-        let slots = at_most((*header).want_watch as usize, WATCH_SLOTS);
-        let cpus = at_most((*header).cpus as usize, MAX_CPUS);
-        let attrs = (&raw mut (*watch).attr).cast::<crate::perf_attr::PerfEventAttr>();
-        let mut slot = 0;
-        while slot < slots {
-            (*attrs.add(slot)).sleep_at(dormant as u64 + 8 * slot as u64);
-            slot += 1;
-        }
-        let mut opened = 0;
-        let mut cpu = 0;
-        while cpu < cpus {
-            let mut slot = 0;
-            while slot < slots {
-                let attr = attrs.add(slot);
-                let mut fd = sys::perf_event_open(attr.cast(), cpu);
-                if fd == sys::EINVAL {
-                    (*attr).without_new_flags();
-                    fd = sys::perf_event_open(attr.cast(), cpu);
-                }
-                if fd == sys::ENODEV && slot == 0 {
-                    // The processor is not online.
-                    break;
-                }
-                if fd < 0 {
-                    return Err(Refusal {
-                        call: CALL_PERF_EVENT_OPEN,
-                        result: fd,
-                    });
-                }
-                let moved = sys::fcntl(fd as i32, sys::F_DUPFD_CLOEXEC, LOWEST_DESCRIPTOR);
-                let kept = if moved >= 0 {
-                    sys::close(fd as i32);
-                    moved as i32
-                } else {
-                    fd as i32
-                };
-                fds.add(cpu * WATCH_SLOTS + slot).write(kept);
-                slot += 1;
-            }
-            if slot == slots {
-                send(socket, cpu as u32, fds.add(cpu * WATCH_SLOTS), slots)?;
-                opened += 1;
-            }
-            cpu += 1;
-        }
-        send(socket, LAST_MESSAGE, fds, 0)?;
-        let patience = at_most((*header).reply_patience_ms as usize, MOST_PATIENCE_MS);
-        let ready = sys::poll_readable(socket, patience);
-        let mut reply = 0u8;
-        if ready <= 0 || sys::read(socket, &raw mut reply, 1) != 1 {
-            return Err(Refusal {
-                call: CALL_REPLY,
-                result: ready,
-            });
-        }
-        if reply != REPLY_READY {
-            return Err(Refusal {
-                call: CALL_AGENT,
-                result: 0,
-            });
-        }
-        Ok(opened)
-    }
-}
-
-fn at_most(value: usize, limit: usize) -> usize {
-    if value < limit { value } else { limit }
-}
-
-/// Sends a processor's number and its descriptors (`unix(7)`, SCM_RIGHTS).
-///
-/// # Safety
-/// `fds` must hold `count` descriptors, at most WATCH_SLOTS.
-unsafe fn send(socket: i32, cpu: u32, fds: *const i32, count: usize) -> Result<(), Refusal> {
-    #[repr(C)]
-    struct Control {
-        length: usize,
-        level: i32,
-        kind: i32,
-        fds: [i32; WATCH_SLOTS],
-    }
-    #[repr(C)]
-    struct Message {
-        name: usize,
-        name_length: u64,
-        vectors: usize,
-        vector_count: usize,
-        control: usize,
-        control_length: usize,
-        flags: u64,
-    }
-    const SOL_SOCKET: i32 = 1;
-    const SCM_RIGHTS: i32 = 1;
-    const CONTROL_HEADER: usize = 16;
-
-    let payload = cpu;
-    let vector = [&raw const payload as usize, 4];
-    let mut control = Control {
-        length: CONTROL_HEADER + 4 * count,
-        level: SOL_SOCKET,
-        kind: SCM_RIGHTS,
-        fds: [-1; WATCH_SLOTS],
-    };
-    // SAFETY: the caller promises `count` descriptors and the bound.
-    let result = unsafe {
-        let into = (&raw mut control.fds).cast::<i32>();
-        let mut at = 0;
-        while at < count {
-            into.add(at).write(fds.add(at).read());
-            at += 1;
-        }
-        let message = Message {
-            name: 0,
-            name_length: 0,
-            vectors: &raw const vector as usize,
-            vector_count: 1,
-            control: if count > 0 {
-                &raw const control as usize
-            } else {
-                0
-            },
-            control_length: if count > 0 {
-                (CONTROL_HEADER + 4 * count).next_multiple_of(8)
-            } else {
-                0
-            },
-            flags: 0,
-        };
-        sys::sendmsg(socket, (&raw const message).cast())
-    };
-    if result < 0 {
-        return Err(Refusal {
-            call: CALL_SENDMSG,
-            result,
-        });
-    }
-    Ok(())
 }
 
 /// Aims a slot. Never waits: while another thread aims the same slot, this aim
@@ -324,6 +232,11 @@ unsafe fn aim_slot(region: *mut Region, state: *mut State, slot: usize, aim: u64
             count(&raw mut (*header).arms_contended);
             return;
         }
+        // Watching may have ended meanwhile.
+        if (*watch).ready.load(Ordering::Acquire) == 0 {
+            (*aiming).store(0, Ordering::Release);
+            return;
+        }
         if state::sandboxed() {
             count(&raw mut (*header).arms_sandboxed);
             (*aiming).store(0, Ordering::Release);
@@ -353,6 +266,10 @@ unsafe fn aim_slot(region: *mut Region, state: *mut State, slot: usize, aim: u64
                 count(&raw mut (*header).arm_errors);
             }
             cpu += 1;
+        }
+        // Whoever ended it may have lost patience with us.
+        if (*watch).ready.load(Ordering::Acquire) == 0 {
+            sigtrap::put_to_sleep(watch, slot);
         }
         (*((&raw const (*watch).aim).cast::<AtomicU64>().add(slot))).store(aim, Ordering::Relaxed);
         served::watches(slot, address);

@@ -1,0 +1,180 @@
+//! Hits through the kernel's rings: one serves all slots of a processor, and samples
+//! carry the event's id, which tells the slot.
+
+use super::{collector::Collected, receiver::Receiver, ring, sys};
+use crate::process::descriptors;
+use sketch_model::{RuntimeAddress, WatchHit};
+use std::{
+    collections::BTreeMap,
+    os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
+};
+
+/// Unprivileged users may map about this much a processor; fewer pages are
+/// tried when that is refused.
+const RING_PAGES: [usize; 5] = [128, 64, 32, 16, 8];
+/// More than this is not kept: a program that hammers a watched location must
+/// not fill the agent's memory. The counters still tell how much there was.
+const KEPT_BYTES: usize = 32 << 20;
+/// How often rings are looked at once the kernel has stopped waking us.
+const ROUND_MS: i32 = 20;
+
+struct Processor {
+    ring: sys::Ring,
+    /// By slot.
+    events: Vec<OwnedFd>,
+    /// The kernel will not wake us for this one any more.
+    hung_up: bool,
+}
+
+#[derive(Default)]
+pub struct Rings {
+    processors: Vec<Processor>,
+    bytes: Vec<u8>,
+    /// Bytes that came since they were last counted as hits.
+    new_bytes: usize,
+    full: bool,
+}
+
+impl Rings {
+    /// Maps the ring of a processor with these events.
+    pub fn add(&mut self, events: Vec<OwnedFd>) -> Result<(), String> {
+        self.processors.push(map_processor(events)?);
+        Ok(())
+    }
+}
+
+impl Receiver for Rings {
+    fn events(&self) -> Vec<(usize, BorrowedFd<'_>)> {
+        let of_each = |processor: &Processor| processor.events.len();
+        let mut events = Vec::with_capacity(self.processors.iter().map(of_each).sum());
+        for processor in &self.processors {
+            events.extend(processor.events.iter().map(AsFd::as_fd).enumerate());
+        }
+        events
+    }
+
+    fn sources(&self) -> Vec<libc::pollfd> {
+        let source = |p: &Processor| {
+            let event = p.events.first().filter(|_| !p.hung_up);
+            descriptors::readable(event.map_or(-1, |e| e.as_raw_fd()))
+        };
+        self.processors.iter().map(source).collect()
+    }
+
+    fn noticed(&mut self, answers: &[libc::pollfd]) {
+        for (processor, answer) in self.processors.iter_mut().zip(answers) {
+            processor.hung_up |= answer.revents & (libc::POLLHUP | libc::POLLERR) != 0;
+        }
+    }
+
+    fn patience_ms(&self) -> Option<i32> {
+        let hung_up = self.processors.iter().any(|p| p.hung_up);
+        hung_up.then_some(ROUND_MS)
+    }
+
+    fn drain(&mut self) {
+        for processor in &self.processors {
+            let before = self.bytes.len();
+            processor.ring.drain(&mut self.bytes);
+            self.new_bytes += self.bytes.len() - before;
+            if self.bytes.len() > KEPT_BYTES {
+                self.bytes.truncate(before);
+                self.full = true;
+            }
+        }
+    }
+
+    /// Hits by the bytes they take: every sample has the same size.
+    fn new_hits(&mut self) -> u64 {
+        let hits = self.new_bytes / ring::SAMPLE_BYTES;
+        self.new_bytes %= ring::SAMPLE_BYTES;
+        hits as u64
+    }
+
+    fn can_be_seen(&self) -> bool {
+        false
+    }
+
+    /// Hits of other processes (children on kernels that cannot exclude them) are
+    /// dropped.
+    fn collect(self: Box<Self>, pid: Option<i32>, into: &mut Collected) {
+        let mut slots = BTreeMap::new();
+        for (slot, event) in self.events() {
+            match sys::event_id(event) {
+                Ok(id) => {
+                    slots.insert(id, slot as u8);
+                }
+                Err(e) => into
+                    .gaps
+                    .push(format!("a watchpoint's id could not be read: {e}")),
+            }
+        }
+        let contents = ring::parse(&self.bytes);
+        let mut strangers = 0u64;
+        for sample in contents.samples {
+            if pid.is_some_and(|pid| pid != sample.pid) {
+                strangers += 1;
+                continue;
+            }
+            match (slots.get(&sample.id), sample.registers) {
+                (Some(slot), Some(registers)) => into.hits.push(WatchHit {
+                    slot: *slot,
+                    tid: sample.tid,
+                    handled_ns: sample.time,
+                    after_pc: RuntimeAddress(sample.ip),
+                    address: RuntimeAddress(sample.address),
+                    registers,
+                    stack: sample.stack,
+                }),
+                _ => into
+                    .gaps
+                    .push("a watchpoint hit came without slot or registers".into()),
+            }
+        }
+        for (count, what) in [
+            (contents.lost, "watchpoint hits were lost in a full ring"),
+            (
+                contents.throttled,
+                "times the kernel paused a watchpoint that was hit too often",
+            ),
+            (contents.unreadable, "watchpoint records could not be read"),
+            (strangers, "watchpoint hits of child processes were dropped"),
+            (
+                u64::from(self.full),
+                "stretch of watchpoint hits exceeded what the agent keeps",
+            ),
+        ] {
+            if count > 0 {
+                into.gaps.push(format!("{count} {what}"));
+            }
+        }
+    }
+}
+
+fn map_processor(events: Vec<OwnedFd>) -> Result<Processor, String> {
+    let Some(first) = events.first() else {
+        return Err("the program sent no watchpoints".into());
+    };
+    let mut refusal = None;
+    let ring = RING_PAGES.iter().find_map(|pages| {
+        sys::Ring::map(first.as_fd(), *pages)
+            .map_err(|e| refusal = Some(e))
+            .ok()
+    });
+    let Some(ring) = ring else {
+        let reason = refusal.map_or_else(String::new, |e| e.to_string());
+        return Err(format!(
+            "mmap of a watchpoint ring was refused: {reason}; \
+             raise /proc/sys/kernel/perf_event_mlock_kb"
+        ));
+    };
+    for other in &events[1..] {
+        sys::redirect(other.as_fd(), first.as_fd())
+            .map_err(|e| format!("ioctl(PERF_EVENT_IOC_SET_OUTPUT) was refused: {e}"))?;
+    }
+    Ok(Processor {
+        ring,
+        events,
+        hung_up: false,
+    })
+}
