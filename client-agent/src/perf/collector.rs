@@ -10,7 +10,7 @@
 use super::{ring, sys};
 use crate::{
     governor::steward::{Report, Steward},
-    process::descriptors,
+    process::{descriptors, sys::thread_cpu_ns},
 };
 use runtime::layout::{LAST_MESSAGE, REPLY_READY, REPLY_REFUSED};
 use sketch_model::{RuntimeAddress, WatchHit};
@@ -171,8 +171,10 @@ impl Rings {
     }
 
     /// An event that cannot be turned goes on or stays off; what it costs is on
-    /// the account all the same.
-    fn turn(&self, on: bool) {
+    /// the account all the same. So is the turning: the kernel interrupts the
+    /// program's threads for it, and we wait until they have done their part.
+    fn turn(&mut self, on: bool) {
+        let began = thread_cpu_ns();
         for processor in &self.processors {
             for (slot, event) in processor.events.iter().enumerate() {
                 // One that was never aimed sleeps anyway.
@@ -181,6 +183,8 @@ impl Rings {
                 }
             }
         }
+        let took = thread_cpu_ns().saturating_sub(began);
+        self.steward.charge(took);
     }
 
     /// Takes one message; false when the conversation is over.
