@@ -121,6 +121,21 @@ fn aiming_is_on_the_account() {
 }
 
 #[test]
+fn a_branch_that_is_only_counted_is_charged_as_a_whole_hook() {
+    const BRANCHES: u64 = 500_000;
+    let workshop = Workshop::new();
+    let pair = workshop.compile_pair(&[]);
+    let all = ["--max-overhead", "100"];
+    let branches = BRANCHES.to_string();
+    let (_, record) = workshop.record_tracked_with(&all, &pair, &["branches", &branches]);
+    assert_eq!(record.tracking.pauses, []);
+    // A call that finds its thread's slot and the edge in it: some 13 ticks. The
+    // increment alone, which is what was charged once, takes four.
+    let each_ns = record.tracking.cost_ns as f64 / BRANCHES as f64;
+    assert!(each_ns > 3.0, "{each_ns} ns a hook");
+}
+
+#[test]
 fn without_a_limit_nothing_pauses() {
     let workshop = Workshop::new();
     let pair = workshop.compile_pair(&[]);

@@ -118,6 +118,8 @@ int main(int argc, char **argv) {
         for (int i = 0; i < 100000; i++) __failsketch_branch(11, i == 99999);
         __failsketch_call(12);
     }
+    if (!strcmp(what, "branches"))
+        for (long i = atol(argv[2]); i > 0; i--) __failsketch_branch(10, 1);
     if (!strcmp(what, "fork")) {
         record(3);
         if (fork() == 0) { record(500); __failsketch_arm(0, (uint64_t)&first, 8); _exit(0); }
