@@ -258,7 +258,10 @@ mod tests {
         let put = |at: usize, bytes: &[u8]| file.write_all_at(bytes, at as u64).expect("written");
         let pid = std::process::id();
         put(header + offset_of!(Header, pid), &pid.to_le_bytes());
-        put(header + offset_of!(Header, activation_ns), &START_NS.to_le_bytes());
+        put(
+            header + offset_of!(Header, activation_ns),
+            &START_NS.to_le_bytes(),
+        );
         put(control + offset_of!(Control, enabled), &1u32.to_le_bytes());
         then(&steward);
         steward.finish(hits).tracking.cost_ns
