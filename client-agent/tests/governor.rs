@@ -102,6 +102,40 @@ fn a_hammered_location_is_held_and_the_record_shows_the_gap() {
 }
 
 #[test]
+fn aiming_is_on_the_account() {
+    const AIMS: u64 = 400;
+    let workshop = Workshop::new();
+    let pair = workshop.compile_pair(&[]);
+    let all = ["--max-overhead", "100"];
+    let cost_of = |aims: u64| {
+        let (_, record) = workshop.record_tracked_with(&all, &pair, &["aims", &aims.to_string()]);
+        assert_eq!(record.watch.refused, None);
+        assert_eq!((record.watch.armed, record.watch.counted), (aims, 0));
+        record.tracking.cost_ns
+    };
+    // Nothing else costs anything here but the start. No kernel changes an event
+    // of each processor in less than this.
+    let (few, many) = (cost_of(1), cost_of(AIMS));
+    let least_ns = AIMS * 1000;
+    assert!(many > few.min(least_ns) + least_ns, "{few} ns, then {many}");
+}
+
+#[test]
+fn a_branch_that_is_only_counted_is_charged_as_a_whole_hook() {
+    const BRANCHES: u64 = 500_000;
+    let workshop = Workshop::new();
+    let pair = workshop.compile_pair(&[]);
+    let all = ["--max-overhead", "100"];
+    let branches = BRANCHES.to_string();
+    let (_, record) = workshop.record_tracked_with(&all, &pair, &["branches", &branches]);
+    assert_eq!(record.tracking.pauses, []);
+    // A call that finds its thread's slot and the edge in it: some 13 ticks. The
+    // increment alone, which is what was charged once, takes four.
+    let each_ns = record.tracking.cost_ns as f64 / BRANCHES as f64;
+    assert!(each_ns > 3.0, "{each_ns} ns a hook");
+}
+
+#[test]
 fn without_a_limit_nothing_pauses() {
     let workshop = Workshop::new();
     let pair = workshop.compile_pair(&[]);

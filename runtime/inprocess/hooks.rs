@@ -4,6 +4,7 @@
 //! or not now, a hook is one comparison with memory and a return.
 
 use crate::{
+    governor,
     layout::{
         ACCESSED, KIND_ARGUMENT, KIND_BRANCH, KIND_CALL, KIND_READ, KIND_RESULT, KIND_SYNC_BEGIN, KIND_SYNC_END, KIND_WRITE,
         REACHED, SYNC_BEGUN, SYNC_ENDED,
@@ -34,7 +35,7 @@ pub extern "C" fn __failsketch_access(
 }
 
 #[inline(never)]
-extern "C" fn access(
+pub extern "C" fn access(
     site: u32,
     write_and_size: u32,
     address: u64,
@@ -73,7 +74,7 @@ pub extern "C" fn __failsketch_branch(site: u32, successor: u32) {
 }
 
 #[inline(never)]
-extern "C" fn branch(site: u32, successor: u32) {
+pub extern "C" fn branch(site: u32, successor: u32) {
     let slot = recording_slot();
     if !slot.is_null() {
         // SAFETY: the slot is this thread's own.
@@ -117,8 +118,10 @@ extern "C" fn seen(site: u32, what: u32, value: u64) {
     let number = (what >> 16) & 0x7fff;
     // SAFETY: the slot is this thread's own; state pages are always mapped.
     unsafe {
+        let costs = &raw const (*state::state()).costs;
         // A call that is only counted any more has no values either.
         if recorder::is_saturated(slot, site) {
+            governor::charge(slot, (*costs).counted);
             return;
         }
         let now = sys::tsc();
@@ -134,7 +137,7 @@ extern "C" fn seen(site: u32, what: u32, value: u64) {
             address: number.into(),
             value,
         };
-        recorder::write(slot, said, (*state::state()).costs.point);
+        recorder::write(slot, said, (*costs).point);
         if what >> 31 != 0 {
             text::record(slot, site, value, now);
         }
@@ -142,7 +145,7 @@ extern "C" fn seen(site: u32, what: u32, value: u64) {
 }
 
 #[inline(never)]
-extern "C" fn synchronisation(kind: u16, site: u32, object: u64, result: u64, before: u64) {
+pub extern "C" fn synchronisation(kind: u16, site: u32, object: u64, result: u64, before: u64) {
     let slot = recording_slot();
     if slot.is_null() {
         return;

@@ -108,6 +108,32 @@ pub unsafe fn slot_at(region: *mut Region, number: usize) -> *mut ThreadSlot {
     }
 }
 
+/// Makes a free slot the calling thread's, for hooks that are only measured.
+///
+/// # Safety
+/// Only while no other thread records; undone by [`take_back`].
+pub unsafe fn lend(slot: *mut ThreadSlot) {
+    let state = state::state();
+    let tid = known_tid();
+    // SAFETY: as the caller promises.
+    unsafe {
+        (*slot).tid = tid;
+        let number = (THREAD_SLOTS - 1) as u64;
+        (*table(state, tid)).store(number << 32 | u64::from(tid), Ordering::Relaxed);
+    }
+}
+
+/// # Safety
+/// As [`lend`].
+pub unsafe fn take_back(slot: *mut ThreadSlot) {
+    let state = state::state();
+    // SAFETY: as the caller promises.
+    unsafe {
+        (*table(state, known_tid())).store(0, Ordering::Relaxed);
+        clear(slot);
+    }
+}
+
 /// Finds out where thread ids are. False if that cannot be known.
 ///
 /// # Safety

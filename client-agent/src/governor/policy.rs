@@ -107,8 +107,15 @@ impl Governor {
         let credit = reading.credit.saturating_add(deposit);
         let turn = if reading.enabled {
             (credit < 0).then(|| {
-                self.pause(reading.now, PauseReason::WatchpointHits);
-                Turn::Off(PauseReason::WatchpointHits)
+                // What we charge beside hits (the start) may be the last that hooks
+                // had left.
+                let reason = match hits {
+                    0 => PauseReason::Hooks,
+                    _ => PauseReason::WatchpointHits,
+                };
+                self.pause(reading.now, reason);
+                self.watching = false;
+                Turn::Off(reason)
             })
         } else {
             self.while_off(reading, credit, hits)
@@ -226,6 +233,11 @@ mod tests {
                     self.reason = PauseReason::Hooks;
                 }
             }
+            self.governor_sees()
+        }
+
+        /// One look of the governor, and what comes of it.
+        fn governor_sees(&mut self) -> Option<Turn> {
             let action = self.governor.step(Reading {
                 now: Tsc(self.now),
                 cpu_ns: self.cpu_ns,
@@ -311,6 +323,17 @@ mod tests {
             "{run:?}",
             run = run.governor
         );
+    }
+
+    #[test]
+    fn an_account_that_is_emptied_without_hits_is_not_blamed_on_them() {
+        for (hits, reason) in [(0, PauseReason::Hooks), (3, PauseReason::WatchpointHits)] {
+            let mut run = Simulation::new();
+            run.hits = hits;
+            run.credit = -1_000_000;
+            assert_eq!(run.governor_sees(), Some(Turn::Off(reason)));
+            assert_eq!(run.step(0, 0), None, "the watchpoints are off by now");
+        }
     }
 
     #[test]

@@ -154,6 +154,14 @@ impl Steward {
         self.region.pid()
     }
 
+    /// Takes what we made the program do out of its account.
+    pub fn charge(&self, ns: u64) {
+        if self.share.is_some() {
+            let ticks = ns as f64 * self.terms.ticks_per_ns;
+            self.region.add_credit(-(ticks as i64));
+        }
+    }
+
     fn govern(&mut self, now: Tsc) -> Option<bool> {
         self.share?;
         if self.region.counter_forbidden() {
@@ -167,6 +175,8 @@ impl Steward {
             }
             self.began = Tsc(self.region.activated_at()).min(now);
             self.governor = Some(Governor::new(self.terms, self.began));
+            // The process can write anything there; nobody starts for so long.
+            self.charge(self.region.activation_ns().min(MOST_START_NS));
         }
         let action = self.governor.as_mut()?.step(Reading {
             now,
@@ -202,14 +212,10 @@ impl Steward {
         let hits_ns = self.hits as f64 * self.terms.hit_ns as f64;
         let left_ns = self.region.credit() as f64 / self.terms.ticks_per_ns;
         let first = super::policy::BUCKET_NS as f64;
-        // Deposits are net of hits, so what is missing is what hooks paid.
+        // Deposits are net of hits, so what is missing is all the rest: start, hooks,
+        // aiming and turning.
         let cost_ns = match self.share {
-            Some(_) => {
-                let hooks_ns = (first + self.paid_ns - left_ns).max(0.0);
-                // The process can write anything there; nobody starts for so long.
-                let start_ns = self.region.activation_ns().min(MOST_START_NS) as f64;
-                hooks_ns + hits_ns + start_ns
-            }
+            Some(_) => (first + self.paid_ns - left_ns).max(0.0) + hits_ns,
             None => 0.0,
         };
         let began = self.began;
@@ -225,5 +231,58 @@ impl Steward {
             },
             ended: self.ended,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::shared_memory::{RegionFile, RegionSettings};
+    use runtime::layout::{Control, Header, Region};
+    use std::{fs::File, mem::offset_of, os::unix::fs::FileExt};
+
+    const COSTS: Costs = Costs {
+        ticks_per_ns: 2.0,
+        hit_ns: 20_000,
+    };
+    const START_NS: u64 = 300_000;
+
+    /// A steward of a process that has just started to record, and what it costs by
+    /// the time that `then` is done.
+    fn cost_of(share: Option<f64>, hits: u64, then: impl Fn(&Steward)) -> u64 {
+        let settings = RegionSettings {
+            want_watch: 0,
+            cpus: 1,
+            socket: None,
+            arm_limit: 0,
+            reply_patience_ms: 0,
+            watch_way: runtime::layout::WAY_RING,
+            tracked: true,
+        };
+        let region = RegionFile::create(&settings).expect("a region");
+        let steward = Steward::new(region.live().expect("mapped"), share, COSTS);
+        let file = File::from(region.fd().try_clone_to_owned().expect("a descriptor"));
+        let header = offset_of!(Region, header);
+        let control = offset_of!(Region, control);
+        let put = |at: usize, bytes: &[u8]| file.write_all_at(bytes, at as u64).expect("written");
+        let pid = std::process::id();
+        put(header + offset_of!(Header, pid), &pid.to_le_bytes());
+        put(
+            header + offset_of!(Header, activation_ns),
+            &START_NS.to_le_bytes(),
+        );
+        put(control + offset_of!(Control, enabled), &1u32.to_le_bytes());
+        then(&steward);
+        steward.finish(hits).tracking.cost_ns
+    }
+
+    #[test]
+    fn start_hits_and_turning_are_all_on_the_account() {
+        let share = Some(0.01);
+        assert_eq!(cost_of(share, 0, |_| ()), START_NS);
+        assert_eq!(cost_of(share, 3, |_| ()), START_NS + 60_000);
+        let turning = |steward: &Steward| steward.charge(50_000);
+        assert_eq!(cost_of(share, 0, turning), START_NS + 50_000);
+        assert_eq!(cost_of(None, 3, turning), 0);
     }
 }

@@ -10,7 +10,7 @@
 use super::{receiver::Receiver, rings::Rings, signals::Signals, sys};
 use crate::{
     governor::steward::{Report, Steward},
-    process::descriptors,
+    process::{descriptors, sys::thread_cpu_ns},
 };
 use runtime::layout::{LAST_MESSAGE, REPLY_READY, REPLY_REFUSED, SIGTRAP_MESSAGE};
 use sketch_model::WatchHit;
@@ -170,14 +170,18 @@ impl Watching {
     }
 
     /// An event that cannot be turned goes on or stays off; what it costs is on
-    /// the account all the same.
-    fn turn(&self, on: bool) {
+    /// the account all the same. So is the turning: the kernel interrupts the
+    /// program's threads for it, and we wait until they have done their part.
+    fn turn(&mut self, on: bool) {
+        let began = thread_cpu_ns();
         for (slot, event) in self.receiver.iter().flat_map(|r| r.events()) {
             // One that was never aimed sleeps anyway.
             if self.steward.is_aimed(slot) {
                 let _ = sys::turn(event, on);
             }
         }
+        let took = thread_cpu_ns().saturating_sub(began);
+        self.steward.charge(took);
     }
 
     /// Takes one message; false when the conversation is over.

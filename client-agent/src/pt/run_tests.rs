@@ -93,7 +93,7 @@ fn record(kernel: Box<dyn Kernel>, check: &str) -> RunRecord {
         check: Some(check.into()),
         max_overhead: None,
         trap_budget: 4096,
-        watch_way: crate::policy::WatchWay::Any,
+        watch_way: crate::policy::WatchWay::default(),
         costs: LazyCell::new(|| Costs::measure(false)),
         quiet: false,
         modules: ModuleCache::default(),

@@ -45,6 +45,7 @@ static void threads_at_once(int n) {
 }
 
 static volatile long first __attribute__((aligned(8)));
+static volatile long untouched[2] __attribute__((aligned(8)));
 static volatile int second __attribute__((aligned(8)));
 static pthread_barrier_t barrier;
 static void store(volatile long *at, long value) {
@@ -117,6 +118,8 @@ int main(int argc, char **argv) {
         for (int i = 0; i < 100000; i++) __failsketch_branch(11, i == 99999);
         __failsketch_call(12);
     }
+    if (!strcmp(what, "branches"))
+        for (long i = atol(argv[2]); i > 0; i--) __failsketch_branch(10, 1);
     if (!strcmp(what, "fork")) {
         record(3);
         if (fork() == 0) { record(500); __failsketch_arm(0, (uint64_t)&first, 8); _exit(0); }
@@ -140,6 +143,9 @@ int main(int argc, char **argv) {
         pthread_barrier_wait(&barrier);
         pthread_join(thread, 0);
     }
+    if (!strcmp(what, "aims"))
+        // Two words that nobody touches, in turn.
+        for (long i = atol(argv[2]); i > 0; i--) __failsketch_arm(0, (uint64_t)&untouched[i % 2], 8);
     if (!strcmp(what, "watch-and-crash")) {
         __failsketch_arm(2, (uint64_t)&first, 8);
         store(&first, 5);
