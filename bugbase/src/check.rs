@@ -193,20 +193,38 @@ struct Line {
     number: u64,
 }
 
+/// By layout: functions begin at the margin, those in a class one step from it.
 fn lines_of(file: &str, source: &str) -> Vec<Line> {
+    let mut class: Option<String> = None;
     let mut current: Option<String> = None;
     let mut lines = Vec::new();
     for (line, number) in source.lines().zip(1..) {
         let text = line.trim();
-        if line.starts_with(|c: char| c.is_alphabetic() || c == '_')
+        let at_margin = line.starts_with(|c: char| c.is_alphabetic() || c == '_');
+        if at_margin && let Some(name) = class_of(text) {
+            class = Some(name);
+            continue;
+        }
+        if at_margin
             && !text.ends_with(';')
             && let Some(name) = name_of(text)
         {
             current = Some(name);
             continue;
         }
+        let one_step_in = line.strip_prefix("    ").filter(|rest| *rest == text);
+        if let (Some(class), Some(text)) = (&class, one_step_in) {
+            if text.starts_with('}') {
+                current = None;
+            } else if text.ends_with('{')
+                && let Some(name) = name_of(text)
+            {
+                current = Some(format!("{class}::{name}"));
+                continue;
+            }
+        }
         if line.starts_with('}') {
-            current = None;
+            (class, current) = (None, None);
         }
         if let Some(function) = &current
             && line.starts_with(char::is_whitespace)
@@ -221,6 +239,16 @@ fn lines_of(file: &str, source: &str) -> Vec<Line> {
         }
     }
     lines
+}
+
+/// The name in `class EXPORTED Name : public Base {`.
+fn class_of(text: &str) -> Option<String> {
+    let keyword = text.starts_with("class ") || text.starts_with("struct ");
+    let head = text
+        .strip_suffix('{')
+        .filter(|h| keyword && !h.contains('('))?;
+    let head = head.split(" : ").next()?;
+    head.split_whitespace().last().map(str::to_owned)
 }
 
 /// The name in `static void *f(int x)`: what stands before the first bracket.
@@ -369,5 +397,9 @@ statements = ["return g"]
                 ("h".into(), "y;".into(), 8)
             ]
         );
+        let class = "class X C : public B {\npublic:\n    int *next() const {\n        return m;\n    }\n    int m;\n};\n";
+        let found = super::lines_of("s", class);
+        let found: Vec<_> = found.iter().map(|l| (&*l.function, &*l.text)).collect();
+        assert_eq!(found, [("C::next", "return m;")]);
     }
 }

@@ -6,7 +6,9 @@
 //! a tracked build changes the rates. Among equals the oldest campaign is first.
 //! A campaign that tracks its whole slice and has been looked at without an
 //! answer comes after all others: it may never get one, and must not keep the
-//! others from theirs.
+//! others from theirs. Nor may they keep it from its own: a failure that has been
+//! seen once may never come again. So every other run goes to the commonest failure,
+//! whatever its prospects.
 //! One run in eight stays with P, so that P's own failure rate remains known
 //! beside the tracked build's. The share is kept by counting, not by chance:
 //! the same questions get the same answers. Among the plans of an iteration,
@@ -34,9 +36,10 @@ pub struct Assigner {
 impl Assigner {
     /// Answers a request about a build with these campaigns, oldest first.
     pub fn assign(&self, request: &AssignmentRequest, campaigns: &[Campaign]) -> Assignment {
+        let turn = self.turn(&request.build);
         let first = most_wanted(campaigns);
-        let tracked = first.filter(|c| c.state == CampaignState::Tracking);
-        let variant = tracked.filter(|_| !self.stays_with_p(&request.build));
+        let tracked = wanted(campaigns, !turn.is_multiple_of(2));
+        let variant = tracked.filter(|_| !turn.is_multiple_of(UNTRACKED_SHARE));
         let given = variant.map(|campaign| (campaign, self.give(campaign, request)));
         Assignment {
             schema: Schema::default(),
@@ -51,10 +54,12 @@ impl Assigner {
 
     /// As [`Assigner::assign`], for an agent that keeps the answer for many runs:
     /// which of them stay with P is then the agent's to decide, and the runs that
-    /// were reported say which plan has had the fewest.
+    /// were reported say which plan has had the fewest. Instead of every other run it
+    /// is every other agent, by its name, that works for the commonest failure.
     pub fn standing(&self, request: &AssignmentRequest, campaigns: &[Campaign]) -> Assignment {
         let first = most_wanted(campaigns);
-        let tracked = first.filter(|c| c.state == CampaignState::Tracking);
+        let odd = request.agent.0.bytes().fold(0, |sum, byte| sum ^ byte) & 1 == 1;
+        let tracked = wanted(campaigns, odd);
         let given = tracked.map(|campaign| {
             let plan = plans::next_for(&request.agent, request.tier, &campaign.plans, &|_| 0);
             (campaign, campaign.variant(plan.unwrap_or(0)))
@@ -80,11 +85,12 @@ impl Assigner {
         variant
     }
 
-    fn stays_with_p(&self, build: &BuildId) -> bool {
+    /// How many requests about a build there were, with this one.
+    fn turn(&self, build: &BuildId) -> u64 {
         let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
         let count = asked.entry(build.clone()).or_default();
         *count += 1;
-        count.is_multiple_of(UNTRACKED_SHARE)
+        *count
     }
 }
 
@@ -98,6 +104,17 @@ fn most_wanted(campaigns: &[Campaign]) -> Option<&Campaign> {
     // `max_by_key` keeps the last of equals: newest first makes that the oldest.
     let open = campaigns.iter().rev().filter(|c| !c.is_over());
     open.max_by_key(|c| (has_prospects(c), c.untracked_failures))
+}
+
+/// The campaign to run a tracked build of: of the commonest failure, or of the one
+/// that is wanted most.
+fn wanted(campaigns: &[Campaign], commonest: bool) -> Option<&Campaign> {
+    let is_tracking = |c: &&Campaign| c.state == CampaignState::Tracking;
+    let tracking = campaigns.iter().rev().filter(is_tracking);
+    let common = tracking.filter(|c| !c.is_over());
+    let common = common.max_by_key(|c| c.untracked_failures);
+    let most = most_wanted(campaigns).filter(is_tracking);
+    if commonest { common } else { most }
 }
 
 fn has_prospects(campaign: &Campaign) -> bool {
@@ -193,7 +210,16 @@ mod tests {
         exhausted.sigma = 8;
         exhausted.failing_at_last_look = 3;
         let fresh = tracking(2, 1);
-        assert_eq!(first(&[exhausted.clone(), fresh]), Some(CampaignId(2)));
-        assert_eq!(first(&[exhausted]), Some(CampaignId(1)));
+        // The first question is the commonest failure's, the second is not.
+        let assigner = Assigner::default();
+        let given = |campaigns: &[Campaign]| {
+            let assignment = assigner.assign(&request(Tier::Watchpoints), campaigns);
+            assignment.variant.map(|variant| variant.campaign.0)
+        };
+        let both = [exhausted.clone(), fresh];
+        let turns: Vec<_> = (0..8).map(|_| given(&both)).collect();
+        let (one, two) = (Some(1), Some(2));
+        assert_eq!(turns, [one, two, one, two, one, two, one, None]);
+        assert_eq!(given(&[exhausted]), one);
     }
 }
