@@ -37,9 +37,13 @@ pub fn absent(
     slice: &Value,
 ) -> Result<Option<String>> {
     let ideals = &bug.ideal.predictors;
-    let causes: Vec<&Value> = best_predictors(sketch)
+    let mut causes: Vec<&Value> = best_predictors(sketch)
         .filter(|best| fits_one(ideals, best, sketch))
         .collect();
+    // A weak one is on the sketch too, and is not what it states as the cause.
+    let strength = |cause: &&Value| cause["score"]["f_measure"].as_f64().unwrap_or(0.0);
+    let strongest = causes.iter().map(strength).fold(0.0, f64::max);
+    causes.retain(|cause| 2.0 * strength(cause) >= strongest);
     let location = &slice["entries"][0]["statement"]["location"];
     if causes.is_empty() || bug.build.package.is_some() || location.is_null() {
         return Ok(None);

@@ -76,8 +76,8 @@ fn only_what_held_in_a_failing_run_is_ranked_and_all_that_held_is_tested() {
         observed("f1", true, "A:W1@10=0 B:R2@20=0"),
     ];
     let ranking = rank(&population(&runs), 4, &nearness());
-    // RW 2 1, WR 1 2; 1 zero; 2 nonzero, 2 equals 5, 2 zero.
-    assert_eq!((ranking.tested, ranking.looks), (6, 4));
+    // RW 2 1, WR 1 2; 1 zero; 2 nonzero, 2 equals 5, 2 from nowhere, 2 zero.
+    assert_eq!((ranking.tested, ranking.looks), (7, 4));
     assert!(
         ranking
             .predictors
@@ -90,7 +90,7 @@ fn only_what_held_in_a_failing_run_is_ranked_and_all_that_held_is_tested() {
         .map(|p| 1 + p.same_runs.len())
         .sum();
     assert_eq!(listed, 3);
-    // p = 1/2, times 6 predictors and 4 looks
+    // p = 1/2, times 7 predictors and 4 looks
     assert!(
         ranking
             .predictors
@@ -113,8 +113,8 @@ fn significance_pays_for_every_predictor_and_every_look() {
             .score
             .corrected_p
     };
-    // 1 / C(43, 3), for 6 predictors
-    let once = 6.0 / 12_341.0;
+    // 1 / C(43, 3), for 7 predictors
+    let once = 7.0 / 12_341.0;
     assert!((corrected(1) - once).abs() < 1e-9, "{}", corrected(1));
     assert!((corrected(5) - 5.0 * once).abs() < 1e-9, "{}", corrected(5));
 }
