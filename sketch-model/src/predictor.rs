@@ -14,7 +14,7 @@ pub enum ValueShape {
     NonZero,
     Equals(u64),
     Negative,
-    /// Not zero, though nothing had been written there.
+    /// Not zero, though no hook saw anything written there.
     Unwritten,
 }
 
@@ -25,7 +25,7 @@ impl fmt::Display for ValueShape {
             ValueShape::NonZero => f.write_str("not 0"),
             ValueShape::Equals(v) => write!(f, "{v}"),
             ValueShape::Negative => f.write_str("negative"),
-            ValueShape::Unwritten => f.write_str("not 0, though nothing had written it"),
+            ValueShape::Unwritten => f.write_str("not 0, though nothing was seen to write it"),
         }
     }
 }

@@ -158,9 +158,8 @@ fn breakpoint_attr(address: u64) -> perf::bindings::perf_event_attr {
     attr
 }
 
-/// A watchpoint of this very thread on eight bytes at `address`.
-pub fn open_own_watchpoint(address: u64) -> io::Result<OwnedFd> {
-    let mut attr = breakpoint_attr(address);
+/// An event of this very thread.
+fn opened_here(mut attr: perf::bindings::perf_event_attr) -> io::Result<OwnedFd> {
     // SAFETY: the attribute is whole and states its size.
     let fd = check(unsafe {
         perf::perf_event_open(
@@ -173,6 +172,11 @@ pub fn open_own_watchpoint(address: u64) -> io::Result<OwnedFd> {
     })?;
     // SAFETY: a fresh descriptor that nobody else owns.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// A watchpoint of this very thread on eight bytes at `address`.
+pub fn open_own_watchpoint(address: u64) -> io::Result<OwnedFd> {
+    opened_here(breakpoint_attr(address))
 }
 
 /// As [`open_own_watchpoint`], with the samples that a program's watchpoints make.
@@ -187,18 +191,7 @@ pub fn open_own_sampling_watchpoint(address: u64) -> io::Result<OwnedFd> {
     attr.set_sample_id_all(1);
     attr.set_use_clockid(1);
     attr.clockid = libc::CLOCK_MONOTONIC;
-    // SAFETY: the attribute is whole and states its size.
-    let fd = check(unsafe {
-        perf::perf_event_open(
-            &mut attr,
-            0,
-            -1,
-            -1,
-            perf::bindings::PERF_FLAG_FD_CLOEXEC.into(),
-        )
-    })?;
-    // SAFETY: a fresh descriptor that nobody else owns.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    opened_here(attr)
 }
 
 /// As [`open_own_watchpoint`], with a SIGTRAP at each access.
@@ -206,18 +199,7 @@ pub fn open_own_signalling_watchpoint(address: u64) -> io::Result<OwnedFd> {
     let mut attr = breakpoint_attr(address);
     attr.set_remove_on_exec(1);
     attr.set_sigtrap(1);
-    // SAFETY: the attribute is whole and states its size.
-    let fd = check(unsafe {
-        perf::perf_event_open(
-            &mut attr,
-            0,
-            -1,
-            -1,
-            perf::bindings::PERF_FLAG_FD_CLOEXEC.into(),
-        )
-    })?;
-    // SAFETY: a fresh descriptor that nobody else owns.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+    opened_here(attr)
 }
 
 /// Aims a watchpoint made by [`open_own_watchpoint`] elsewhere.

@@ -26,7 +26,7 @@ mod way;
 use crate::{
     governor,
     layout::{
-        ARM_LOG, Arm, CALL_AGENT, CALL_MMAP, CALL_PERF_EVENT_OPEN, CALL_WAY, MAX_CPUS, Region,
+        ARM_LOG, Arm, CALL_AGENT, CALL_MMAP, CALL_PERF_EVENT_OPEN, CALL_WAY, Header, MAX_CPUS, Region,
         WATCH_READY, WATCH_REFUSED, WATCH_SLOTS, WAY_ANY, WAY_RING, WAY_SIGTRAP,
     },
     served,
@@ -222,31 +222,24 @@ unsafe fn aim_slot(region: *mut Region, state: *mut State, slot: usize, aim: u64
     unsafe {
         let header = &raw mut (*region).header;
         let watch = &raw mut (*state).watch;
-        let count =
-            |counter: *mut u64| AtomicU64::from_ptr(counter).fetch_add(1, Ordering::Relaxed);
-        let aiming = (&raw const (*watch).aiming).cast::<AtomicU32>().add(slot);
-        if (*aiming)
-            .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
-            .is_err()
-        {
-            count(&raw mut (*header).arms_contended);
+        let Some(aiming) = claimed(header, watch, slot) else {
             return;
-        }
+        };
         // Watching may have ended meanwhile.
         if (*watch).ready.load(Ordering::Acquire) == 0 {
-            (*aiming).store(0, Ordering::Release);
+            aiming.store(0, Ordering::Release);
             return;
         }
         if state::sandboxed() {
             count(&raw mut (*header).arms_sandboxed);
-            (*aiming).store(0, Ordering::Release);
+            aiming.store(0, Ordering::Release);
             return;
         }
         if AtomicU64::from_ptr(&raw mut (*header).arms).load(Ordering::Relaxed)
             >= (*header).arm_limit
         {
             count(&raw mut (*header).arms_over_limit);
-            (*aiming).store(0, Ordering::Release);
+            aiming.store(0, Ordering::Release);
             return;
         }
         let began = sys::tsc();
@@ -280,7 +273,7 @@ unsafe fn aim_slot(region: *mut Region, state: *mut State, slot: usize, aim: u64
             let log = (&raw mut (*header).arm_log).cast::<Arm>();
             write_arm(log.add(number), slot, size, address);
         }
-        (*aiming).store(0, Ordering::Release);
+        aiming.store(0, Ordering::Release);
         governor::spend(sys::tsc().wrapping_sub(began));
     }
 }
@@ -300,16 +293,9 @@ pub extern "C" fn given_back(slot: u32) {
         if (*watch).ready.load(Ordering::Acquire) == 0 {
             return;
         }
-        let count =
-            |counter: *mut u64| AtomicU64::from_ptr(counter).fetch_add(1, Ordering::Relaxed);
-        let aiming = (&raw const (*watch).aiming).cast::<AtomicU32>().add(slot);
-        if (*aiming)
-            .compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed)
-            .is_err()
-        {
-            count(&raw mut (*header).arms_contended);
+        let Some(aiming) = claimed(header, watch, slot) else {
             return;
-        }
+        };
         let began = sys::tsc();
         // First: the agent must not turn it on again.
         AtomicU32::from_ptr(&raw mut (*state::control()).aimed)
@@ -328,9 +314,37 @@ pub extern "C" fn given_back(slot: u32) {
         served::watches(slot, 0);
         count(&raw mut (*header).disarms);
         write_arm(&raw mut (*header).last_arm, slot, 0, was);
-        (*aiming).store(0, Ordering::Release);
+        aiming.store(0, Ordering::Release);
         governor::spend(sys::tsc().wrapping_sub(began));
     }
+}
+
+/// The word that makes a slot ours until it is zero again; `None`, and counted, if it is
+/// another thread's.
+///
+/// # Safety
+/// `slot` is in bounds; header and state stay mapped.
+unsafe fn claimed(
+    header: *mut Header,
+    watch: *mut Watch,
+    slot: usize,
+) -> Option<&'static AtomicU32> {
+    // SAFETY: the caller's promise; the word is shared, hence atomic.
+    unsafe {
+        let aiming = &*(&raw const (*watch).aiming).cast::<AtomicU32>().add(slot);
+        let taken = aiming.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
+        if taken.is_err() {
+            count(&raw mut (*header).arms_contended);
+        }
+        taken.is_ok().then_some(aiming)
+    }
+}
+
+/// # Safety
+/// `counter` must be a word of the header.
+unsafe fn count(counter: *mut u64) -> u64 {
+    // SAFETY: the caller's promise; counters are shared, hence atomic.
+    unsafe { AtomicU64::from_ptr(counter).fetch_add(1, Ordering::Relaxed) }
 }
 
 /// # Safety

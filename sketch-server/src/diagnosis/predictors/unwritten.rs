@@ -36,16 +36,21 @@ pub(super) fn observe(
     let lost = evidence.run.thinned.iter().filter(|lost| lost.writes);
     let lost: BTreeSet<&LocationName> = lost.map(|lost| &lost.location).collect();
     let writes = writes(&evidence.run.trace.events);
+    // What was written before a thread's first read is so before its later ones.
+    let mut asked = BTreeSet::new();
     for (number, event) in evidence.run.trace.events.iter().enumerate() {
         let Some((statement, location, address)) = read(event) else {
             continue;
         };
-        if !written.contains(location) || was_written(evidence, &writes, number, address) {
-            continue;
-        }
         let Source::Probe(site) = event.source else {
             continue;
         };
+        if !written.contains(location)
+            || !asked.insert((event.thread, site, address))
+            || was_written(evidence, &writes, number, address)
+        {
+            continue;
+        }
         let (column, caller) = plan.site(site).map_or((0, None), |s| (s.column, s.caller));
         let shape = ValueShape::Unwritten;
         if !observations.coverage.complete || lost.contains(location) {
