@@ -13,6 +13,7 @@ mod clones;
 mod error;
 mod flow;
 mod hooks;
+mod hosts;
 mod locate;
 mod marks;
 mod merged;

@@ -173,25 +173,6 @@ fn instances_in(
     instances
 }
 
-/// The names of the functions of `module` in which sites of `plan` stand.
-pub fn functions_with_sites<'ctx>(
-    context: &'ctx Context,
-    module: &Module<'ctx>,
-    plan: &TrackingPlan,
-) -> Vec<String> {
-    let index = SiteIndex::new(plan);
-    let mut names = Vec::new();
-    let mut locator = Locator::new(context.as_ctx_ref());
-    for (_, instruction) in find(&mut locator, module, &index) {
-        let function = instruction
-            .get_parent()
-            .and_then(|block| block.get_parent());
-        let name = function.map(|f| f.get_name().to_string_lossy().into_owned());
-        names.extend(name.filter(|name| names.last() != Some(name)));
-    }
-    names
-}
-
 /// Sites by the function and line of their statement.
 pub(crate) struct SiteIndex<'p> {
     by_line: HashMap<(&'p str, u32), Vec<&'p Site>>,
@@ -199,7 +180,7 @@ pub(crate) struct SiteIndex<'p> {
 }
 
 impl<'p> SiteIndex<'p> {
-    fn new(plan: &'p TrackingPlan) -> Self {
+    pub(crate) fn new(plan: &'p TrackingPlan) -> Self {
         let statements: HashMap<_, _> = plan.all_statements().map(|s| (s.id, s)).collect();
         let mut by_line: HashMap<_, Vec<_>> = HashMap::new();
         for site in plan.sites.iter().filter(|site| plan.is_hooked(site)) {
@@ -272,7 +253,8 @@ impl<'p> SiteIndex<'p> {
     }
 }
 
-fn find<'ctx, 'p>(
+/// Every instruction that a site became, function by function.
+pub(crate) fn find<'ctx, 'p>(
     locator: &mut Locator,
     module: &Module<'ctx>,
     index: &SiteIndex<'p>,

@@ -167,8 +167,9 @@ pub struct Placement {
     /// For each site by number: in how many places of the code its hook stands.
     /// None means that the optimiser left nothing to hook.
     pub places: Vec<u32>,
-    /// Branches of which some outcomes pass no hook: what their hooks saw is
-    /// right, what they did not see may have happened. In order.
+    /// Branches of which some outcomes pass no hook, and sites that are not hooked in
+    /// all functions they were inlined into: what their hooks saw is right, what they
+    /// did not see may have happened. In order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub partial: Vec<SiteId>,
 }

@@ -12,7 +12,8 @@
 
 use super::refusal::Refusal;
 use super::resident::resident;
-use crate::place::{functions_with_sites, place};
+use crate::hosts::{Hosts, hosts};
+use crate::place::place;
 use crate::source_branches::SourceBranches;
 use crate::{InstrumentError, tracked_build::io};
 use build_store::tools;
@@ -76,9 +77,7 @@ pub fn extract(
     }
     let context = Context::create();
     let parsed = parse(&context, &optimised, &module.source)?;
-    let mut seen = BTreeSet::new();
-    let mut functions = functions_with_sites(&context, &parsed, plan);
-    functions.retain(|name| seen.insert(name.clone()));
+    let Hosts { functions, partial } = hosts(&context, &parsed, plan);
     if functions.is_empty() {
         return Ok(None);
     }
@@ -115,13 +114,17 @@ pub fn extract(
         reason: error.to_string(),
     })?;
     let plain = fs::read(path("plain.bc")).map_err(io("reading bitcode"))?;
-    let mut placement = Placement::default();
+    let mut placement = Placement {
+        partial,
+        ..Placement::default()
+    };
     let tracked = hooked(&module.source, &plain, &branches, plan, &mut placement)?;
     fs::write(path("tracked.bc"), tracked).map_err(io("writing bitcode"))?;
 
-    // One section for each constant, so that those which P has are left out.
+    // One section for each constant, so that those which P has are left out, and
+    // for each function, so that there can be a gate in front of it.
     let mut flags = module.flags.clone();
-    flags.push("-fdata-sections".into());
+    flags.extend(["-fdata-sections".into(), "-ffunction-sections".into()]);
     let lower = |kind: &str| {
         let object = path(&format!("{kind}.o"));
         let input = path(&format!("{kind}.bc"));

@@ -7,6 +7,7 @@
 //! Deliberately absent: merging of strings, garbage collection beyond
 //! `input.rs`, archives, symbol versions, shared objects.
 
+use super::entry::GATE_SIZE;
 use super::image::Image;
 use super::input::{Input, Part, Relocation};
 use super::original::{Meaning, Original};
@@ -51,11 +52,15 @@ impl<'a, 'd> Linker<'a, 'd> {
         }
     }
 
-    /// Makes room in the read-only piece for the sections of one part.
+    /// Makes room in the read-only piece for the sections of one part, and in front
+    /// of code for a gate.
     pub fn place_constant(&mut self, image: &mut Image, part: Part) {
         for (input, places) in self.inputs.iter().zip(&mut self.places) {
             for (section, place) in input.sections.iter().zip(places) {
                 if section.part == part {
+                    if part == Part::Code {
+                        image.code.reserve(GATE_SIZE, GATE_SIZE);
+                    }
                     *place = image.code.reserve(section.size, section.align);
                     let at = (*place - image.code.address) as usize;
                     image.code.bytes[at..at + section.bytes.len()].copy_from_slice(section.bytes);

@@ -129,21 +129,27 @@ fn assemble(
     let mut linker = Linker::new(&original, &inputs);
     // Code and constants.
     let initialiser = image.code.reserve(entry::INITIALISER_SIZE, 64);
-    let gates = image
+    let annexes = image
         .code
-        .reserve(entry::GATE_SIZE * replaced.len() as u64, 32);
+        .reserve(entry::ANNEX_SIZE * replaced.len() as u64, 32);
     linker.place_constant(&mut image, Part::Code);
     let code_end = image.code.end();
     linker.place_constant(&mut image, Part::Constant);
-    let unwind = image.code.reserve(unwind_table::ENTRY_CODE_SIZE, 8);
+    let has_gate = |one: &&Replaced| {
+        let plain = linker.defined(one.plain, &one.function.name);
+        plain.is_some_and(|(plain, _)| entry::has_room(&image, plain))
+    };
+    // The annexes have one entry together.
+    let gate_entries = replaced.iter().filter(has_gate).count() + 1;
+    let skipped = unwind_table::entry_code_size(gate_entries);
+    let unwind = image.code.reserve(skipped, 8);
     linker.place_constant(&mut image, Part::Unwind);
     let unwind = (unwind, image.code.end() - unwind);
     image.code.reserve(4, 4);
     let unwind_bytes = image.read(unwind.0, unwind.1 as usize).unwrap_or_default();
-    // The entries for gates are not written yet.
-    let skipped = unwind_table::ENTRY_CODE_SIZE as usize;
-    let own = unwind_table::entries(unwind_bytes.get(skipped..).unwrap_or_default())?.len()
-        + unwind_table::ENTRY_CODE_ENTRIES as usize;
+    // Those for gates and initialiser are not written yet.
+    let of_clones = unwind_bytes.get(skipped as usize..).unwrap_or_default();
+    let own = unwind_table::entries(of_clones)?.len() + gate_entries + 1;
     let header = original.segment(PT_GNU_EH_FRAME).copied();
     let before = match &header {
         Some(header) => original.unwind_table(header)?,
@@ -172,11 +178,11 @@ fn assemble(
     entry::write_initialiser(&mut image, initialiser, constructor, replaced_initialiser)?;
     edits.bytes.push((slot, initialiser.to_le_bytes().to_vec()));
     edits.bytes.extend(moved_tables(&original, &moved));
-    linker.runtime(FLAGS[0])?;
-    let flags: Vec<u64> = FLAGS.iter().flat_map(|f| linker.runtime(f)).collect();
+    let flags = [linker.runtime(FLAGS[0])?, linker.runtime(FLAGS[1])?];
+    let annexes = (annexes, entry::ANNEX_SIZE * replaced.len() as u64);
+    let mut gates = vec![annexes];
     for (number, one) in replaced.iter().enumerate() {
         let function = &one.function;
-        let gate = gates + entry::GATE_SIZE * number as u64;
         let missing = || Refusal::OtherCode {
             function: function.name.clone(),
         };
@@ -186,11 +192,15 @@ fn assemble(
         let tracked = linker
             .defined(one.tracked, &function.name)
             .ok_or_else(missing)?;
-        // The tracked clone looks at the switch itself.
-        let asked = if one.resident { &[] } else { &flags[..] };
-        entry::write_gate(&mut image, gate, asked, tracked.0, plain.0)?;
+        let annex = annexes.0 + entry::ANNEX_SIZE * number as u64;
+        let gate = entry::write_gate(&mut image, annex, flags, tracked.0, plain.0)?;
+        if gate != annex {
+            gates.push((gate, entry::GATE_SIZE));
+        }
+        // A resident clone looks at the switch itself.
+        let target = if one.resident { tracked.0 } else { gate };
         let code = original.with_padding(function.address, function.size);
-        let (at, jump) = entry::jump_to_gate(function, code.unwrap_or_default(), gate)?;
+        let (at, jump) = entry::jump_from(function, code.unwrap_or_default(), target)?;
         edits.bytes.push((at, jump.to_vec()));
         let clones = [
             ("plain", plain),
@@ -208,8 +218,7 @@ fn assemble(
     }
     add_runtime_names(&mut image, &linker, &inputs[runtime], runtime);
     let initialiser = (initialiser, entry::INITIALISER_SIZE);
-    let gates = (gates, entry::GATE_SIZE * replaced.len() as u64);
-    unwind_table::write_entry_code(&mut image, unwind.0, initialiser, gates)?;
+    unwind_table::write_entry_code(&mut image, unwind.0, initialiser, &gates)?;
     let eh_frame = section_address(full, ".eh_frame")?.unwrap_or(unwind.0);
     unwind_table::write_table(&mut image, table, eh_frame, &before, unwind)?;
     let own_unwind = image.read(unwind.0, unwind.1 as usize).unwrap_or_default();

@@ -10,18 +10,23 @@ use super::entry::INITIALISER_FRAME;
 use super::image::Image;
 use super::refusal::Refusal;
 
-/// Unwind entries for the code that `entry.rs` writes: one for the initialiser
-/// and one for the gates, behind what they have in common.
-pub const ENTRY_CODE_ENTRIES: u64 = 2;
-pub const ENTRY_CODE_SIZE: u64 = 24 + 40 + 24;
+const COMMON_SIZE: u64 = 24;
+const INITIALISER_ENTRY_SIZE: u64 = 40;
+const GATE_ENTRY_SIZE: u64 = 24;
+
+/// Unwind entries for the code that `entry.rs` writes: one for the initialiser and
+/// one for each piece of gates, behind what they have in common.
+pub fn entry_code_size(gates: usize) -> u64 {
+    COMMON_SIZE + INITIALISER_ENTRY_SIZE + GATE_ENTRY_SIZE * gates as u64
+}
 
 pub fn write_entry_code(
     image: &mut Image,
     at: u64,
     initialiser: (u64, u64),
-    gates: (u64, u64),
+    gates: &[(u64, u64)],
 ) -> Result<(), Refusal> {
-    const COMMON: [u8; 24] = [
+    const COMMON: [u8; COMMON_SIZE as usize] = [
         20, 0, 0, 0, 0, 0, 0, 0, // length, mark of a common entry
         1, b'z', b'R', 0, 1, 0x78, 16, 1,
         0x1b, // return address in column 16; relative pointers
@@ -29,17 +34,16 @@ pub fn write_entry_code(
         0, 0,
     ];
     image.write(at, &COMMON)?;
-    let mut entry = at + 24;
-    for (size, (start, length), rules) in [
-        (40_u32, initialiser, &INITIALISER_FRAME[..]),
-        (24, gates, &[]),
-    ] {
-        image.write(entry, &(size - 4).to_le_bytes())?;
+    let mut entry = at + COMMON_SIZE;
+    let first = (INITIALISER_ENTRY_SIZE, initialiser, &INITIALISER_FRAME[..]);
+    let gates = gates.iter().map(|gate| (GATE_ENTRY_SIZE, *gate, &[][..]));
+    for (size, (start, length), rules) in std::iter::once(first).chain(gates) {
+        image.write(entry, &(size as u32 - 4).to_le_bytes())?;
         image.write(entry + 4, &((entry + 4 - at) as u32).to_le_bytes())?;
         image.write_distance(entry + 8, entry + 8, start)?;
         image.write(entry + 12, &(length as u32).to_le_bytes())?;
         image.write(entry + 17, rules)?;
-        entry += u64::from(size);
+        entry += size;
     }
     Ok(())
 }

@@ -122,10 +122,10 @@ pub fn met_by(promotion: &Promotion, plan: &TrackingPlan) -> bool {
     needs.all(|need| hooks(promotion, *need, plan).next().is_some())
 }
 
-/// Whether those hooks have a place in the optimised program.
+/// Whether those hooks stand wherever the optimised program makes the accesses.
 pub fn placed_in(promotion: &Promotion, plan: &TrackingPlan, placement: &Placement) -> bool {
     let mut needs = promotion.needs.iter();
-    needs.all(|need| hooks(promotion, *need, plan).any(|site| placement.is_placed(site.id)))
+    needs.all(|need| hooks(promotion, *need, plan).any(|site| placement.tells_all(site.id)))
 }
 
 fn hooks<'a>(

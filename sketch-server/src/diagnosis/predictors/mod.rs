@@ -168,9 +168,8 @@ pub fn hooks(plan: &TrackingPlan, placement: &Placement) -> Hooks {
             column: site.column,
             location: site.location.clone(),
             placed: match (site.kind, site.caller) {
-                (PointKind::Branch, _) => placement.tells_all(site.id),
-                (_, Some(_)) => placement.is_placed(site.id),
-                (_, None) => plan.copies(site).any(|copy| placement.is_placed(copy.id)),
+                (PointKind::Branch, _) | (_, Some(_)) => placement.tells_all(site.id),
+                (_, None) => plan.copies(site).any(|copy| placement.tells_all(copy.id)),
             },
             caller: site.caller,
         };
