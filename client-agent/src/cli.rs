@@ -146,6 +146,9 @@ pub(crate) struct RunArguments {
     /// Run the tracked build of this patch, from `failsketch patch`, instead of asking a server.
     #[arg(long, value_name = "FILE", requires = "key", conflicts_with_all = ["server", "daemon", "until_finished"])]
     pub patch: Option<PathBuf>,
+    /// Run it in as many runs only as --max-overhead allows over all of them, as with a server.
+    #[arg(long, requires = "patch")]
+    pub sampled: bool,
     /// The command and its arguments.
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true)]
     pub command: Vec<OsString>,

@@ -53,6 +53,8 @@ pub struct Session<'a> {
     tracked: Option<TrackedBuild>,
     /// The build of the patch that the operator named, or why there is none.
     named: Option<Result<TrackedBuild, String>>,
+    /// It runs only if the program's account allows, as others do.
+    sampled: bool,
     /// The variant that could not be made, and why: said once, in every record.
     refused: Option<(VariantRef, String)>,
     /// Why runs go unrecorded: said once.
@@ -137,6 +139,7 @@ impl<'a> Session<'a> {
             store,
             tracked: None,
             named,
+            sampled: arguments.sampled,
             refused: None,
             unrecorded: None,
             stops_when_finished: arguments.until_finished,
@@ -221,7 +224,9 @@ impl<'a> Session<'a> {
         match &self.named {
             Some(Ok(build)) => {
                 next.variant = Some(build.variant);
-                return Ok(Some(next));
+                if !self.sampled {
+                    return Ok(Some(next));
+                }
             }
             Some(Err(reason)) => next.gaps.push(reason.clone()),
             None => {}

@@ -413,12 +413,13 @@ fn a_patch_that_the_operator_names_is_run() {
     let (base, tracked) = workshop.compile_pair(&[]);
     let patch = signed_patch(&base, &tracked);
     let (file, records) = (workshop.path("by-hand.patch"), workshop.path("records"));
-    let run = |bytes: &[u8]| {
+    let run = |bytes: &[u8], sampled: &[&str]| {
         std::fs::write(&file, bytes).unwrap();
         let output = workshop
             .agent()
             .args(["--key", &patch.public_key, "--patch"])
             .arg(&file)
+            .args(sampled)
             .arg("--store-record")
             .arg(&records)
             .arg("--")
@@ -429,7 +430,7 @@ fn a_patch_that_the_operator_names_is_run() {
         assert_eq!(output.status.code(), Some(0));
         read_record(&records)
     };
-    let record = run(&patch.bytes);
+    let record = run(&patch.bytes, &[]);
     no_gaps(&record);
     assert_eq!(record.variant, Some(VARIANT));
     assert_eq!(record.threads[0].head.len(), 6);
@@ -437,8 +438,18 @@ fn a_patch_that_the_operator_names_is_run() {
     let mut tampered = patch.bytes.clone();
     let last = tampered.len() - 1;
     tampered[last] ^= 1;
-    let record = run(&tampered);
+    let record = run(&tampered, &[]);
     assert_eq!((record.variant, record.threads.len()), (None, 0));
     let refused = "the patch that was named was not run";
     assert!(record.gaps[0].starts_with(refused), "{:?}", record.gaps);
+
+    // A run of milliseconds does not earn what tracking it costs: the first credit of
+    // 10 ms is used up before long, and from then on few runs are tracked.
+    let sampled = (0..100).map(|_| run(&patch.bytes, &["--sampled"]));
+    let spared = sampled.filter(|record| record.variant.is_none());
+    let reasons: Vec<String> = spared.flat_map(|record| record.gaps).collect();
+    assert!(reasons.len() > 10, "{} of 100 runs", reasons.len());
+    let reason = "the tracked build was not run: a run of it costs";
+    assert!(reasons.iter().all(|r| r.starts_with(reason)), "{reasons:?}");
+    assert_eq!(run(&patch.bytes, &[]).variant, Some(VARIANT));
 }

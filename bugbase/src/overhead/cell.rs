@@ -3,7 +3,7 @@
 //! The file is written after every row, so a measurement that is interrupted goes
 //! on where it was (`--resume`).
 
-use super::paired::{Ratios, percent};
+use super::paired::{Ratios, percent, percent_of_sums};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -23,7 +23,7 @@ pub struct Measured {
 pub struct Row {
     pub program: String,
     pub work: String,
-    /// "A/A", "agent", "tracked", or the name of another tool.
+    /// "A/A", "agent", "tracked", "fleet", or the name of another tool.
     pub what: String,
     /// Of a tracked build: "2" … "whole", "both" …, and whether it was governed.
     pub sigma: String,
@@ -32,7 +32,10 @@ pub struct Row {
     pub program_cpu: Option<Ratios>,
     pub total_cpu: Option<Ratios>,
     pub wall: Option<Ratios>,
-    /// Medians over the runs.
+    /// The share of runs that were tracked.
+    #[serde(default)]
+    pub tracked: Option<f64>,
+    /// Medians over the tracked runs.
     pub coverage: Option<f64>,
     pub hits: Option<f64>,
     /// Seconds of processor time of the program alone.
@@ -90,6 +93,7 @@ impl Row {
 
     pub fn name(&self) -> String {
         match self.what.as_str() {
+            "fleet" => format!("σ {} {}, as in a fleet", self.sigma, self.mode),
             "tracked" => {
                 let governed = if self.governed { "1%" } else { "off" };
                 format!("σ {} {} governor {governed}", self.sigma, self.mode)
@@ -104,12 +108,16 @@ impl Row {
             |value: Option<f64>| value.map_or("–".into(), |v| format!("{:.0}%", 100.0 * v));
         let count = |value: Option<f64>| value.map_or("–".into(), |v| format!("{v:.0}"));
         format!(
-            "{:<38} {:>5} {:>24} {:>24} {:>24} {:>6} {:>7} {:>4}  {}",
+            "{:<32} {:>5} {:>14} {:>24} {:>24} {:>24} {:>7} {:>6} {:>7} {:>4}  {}",
             self.name(),
             self.program_cpu.as_ref().map_or(0, |ratios| ratios.pairs),
+            self.program_cpu
+                .as_ref()
+                .map_or("–".into(), percent_of_sums),
             shown(&self.program_cpu),
             shown(&self.total_cpu),
             shown(&self.wall),
+            share(self.tracked),
             share(self.coverage),
             count(self.hits),
             self.discarded,
@@ -120,12 +128,14 @@ impl Row {
 
 pub fn heading() -> String {
     format!(
-        "{:<38} {:>5} {:>24} {:>24} {:>24} {:>6} {:>7} {:>4}",
+        "{:<32} {:>5} {:>14} {:>24} {:>24} {:>24} {:>7} {:>6} {:>7} {:>4}",
         "against the program alone (95%)",
         "pairs",
+        "CPU, sums",
         "CPU of the program",
         "CPU with the agent",
         "wall time",
+        "tracked",
         "on",
         "hits",
         "fail"

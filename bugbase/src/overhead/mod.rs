@@ -38,11 +38,17 @@ const LONGEST_COUNT: f64 = 300.0;
 /// A run may take this many times the seconds of a row before it is given up.
 const LONGEST_RUN: f64 = 6.0;
 
+/// σ and mode of a campaign's first iteration.
+const FLEET: (&str, &str) = ("16", "both");
+
 #[derive(clap::Args)]
 pub struct Choice {
     /// Seconds for each row.
     #[arg(long, default_value_t = 20.0)]
     seconds: f64,
+    /// Seconds for the rows that small effects are looked for in: A/A, and as in a fleet.
+    #[arg(long, default_value_t = 90.0)]
+    fleet_seconds: f64,
     /// How many statements of the slice are tracked; "whole" for all of them.
     #[arg(long, value_delimiter = ',', default_value = "2,4,8,16,32,whole")]
     sigma: Vec<String>,
@@ -124,6 +130,14 @@ impl Bench<'_> {
             println!("\n{}, {}\n{}", subject.name, work.name, cell::heading());
             self.row(&subject, &work, "A/A", None, Ok(Way::Alone(None)))?;
             self.row(&subject, &work, "agent", None, Ok(Way::Agent(None, 1.0)))?;
+            for (patch, file) in &patches {
+                if (patch.sigma.as_str(), patch.mode.as_str()) == FLEET {
+                    let _ = fs::remove_dir_all(subject.fleet_cache());
+                    let way = file.as_deref().map(Way::Fleet);
+                    let way = way.ok_or_else(|| patch.remark.clone());
+                    self.row(&subject, &work, "fleet", Some((patch, 1.0)), way)?;
+                }
+            }
             for (patch, file) in &patches {
                 for governor in &self.choice.governor {
                     let percent = if governor == "on" { 1.0 } else { 0.0 };
@@ -272,13 +286,17 @@ impl Bench<'_> {
 
     fn pairs(&self, subject: &Subject, work: &Work, way: Way, row: &mut Row) -> Result<()> {
         let limit = Duration::from_secs_f64(self.choice.seconds * LONGEST_RUN);
+        let seconds = match row.what.as_str() {
+            "A/A" | "fleet" => self.choice.fleet_seconds,
+            _ => self.choice.seconds,
+        };
         let begun = Instant::now();
         let mut pairs: Vec<(Sample, Sample)> = Vec::new();
         let mut late = 0;
         loop {
             let spent = begun.elapsed().as_secs_f64();
-            let enough = pairs.len() >= FEWEST_PAIRS && spent >= self.choice.seconds;
-            if enough || spent >= 3.0 * limit.as_secs_f64() || row.discarded > 50 {
+            let enough = pairs.len() >= FEWEST_PAIRS && spent >= seconds;
+            if enough || spent >= seconds + 3.0 * limit.as_secs_f64() || row.discarded > 50 {
                 break;
             }
             let base = || subject.run(&self.tools, work, Way::Alone(None), limit);
@@ -312,6 +330,8 @@ impl Bench<'_> {
         row.wall = Ratios::of(&of(|sample| sample.wall));
         let mut bases: Vec<f64> = pairs.iter().map(|(base, _)| base.program_cpu).collect();
         row.base_seconds = middle(&mut bases).unwrap_or_default();
+        let tracked = pairs.iter().filter(|(_, s)| s.tracked).count();
+        row.tracked = (tracked > 0).then(|| tracked as f64 / pairs.len() as f64);
         let mut covered: Vec<f64> = pairs.iter().filter_map(|(_, s)| s.coverage).collect();
         row.coverage = middle(&mut covered);
         let hits = pairs.iter().filter_map(|(_, s)| s.hits);
@@ -392,8 +412,29 @@ impl Bench<'_> {
         self.measured.save(&self.file)
     }
 
-    /// The means that the aims are about, over all programs' work.
+    /// What the aim is about: all runs of a program together, one in so many tracked.
+    fn fleet_summary(&self) {
+        for what in ["A/A", "agent", "fleet"] {
+            let rows = self.measured.rows.iter().filter(|row| row.what == what);
+            let cpu: Vec<&Ratios> = rows.filter_map(|row| row.program_cpu.as_ref()).collect();
+            let count = cpu.len() as f64;
+            let mean = cpu.iter().map(|r| r.sums - 1.0).sum::<f64>() / count;
+            let reach = cpu.iter().map(|r| r.sums_reach.powi(2)).sum::<f64>().sqrt() / count;
+            let worst = cpu.iter().map(|r| r.sums - 1.0).fold(f64::MIN, f64::max);
+            if !cpu.is_empty() {
+                println!(
+                    "{what}: {:+.2}% ± {:.2} mean, {:+.2}% worst over the work of all programs",
+                    100.0 * mean,
+                    100.0 * reach,
+                    100.0 * worst
+                );
+            }
+        }
+    }
+
+    /// The medians of what is tracked in every run, over all programs' work.
     fn summary(&self) {
+        self.fleet_summary();
         println!("\nMean over the work of all programs, CPU of the program:");
         let tracked = self
             .measured

@@ -21,6 +21,8 @@ pub enum Way<'a> {
     Alone(Option<&'a Path>),
     /// Under the agent, perhaps as a tracked build, with the governor's percentage.
     Agent(Option<&'a Path>, f64),
+    /// Under the agent at 1%, as a tracked build in as many runs as that allows.
+    Fleet(&'a Path),
     Helgrind,
 }
 
@@ -31,6 +33,8 @@ pub struct Sample {
     pub program_cpu: f64,
     pub total_cpu: f64,
     pub wall: f64,
+    /// Whether it was a tracked build.
+    pub tracked: bool,
     /// For which share of the time recording was on.
     pub coverage: Option<f64>,
     /// Hits of watchpoints that the record holds.
@@ -86,8 +90,10 @@ impl Subject {
     }
 
     fn workload(&self, work: &Work) -> Workload {
+        let tree = self.built.tree.to_string_lossy();
+        let arguments = work.arguments.iter();
         Workload {
-            arguments: work.arguments.clone(),
+            arguments: arguments.map(|a| a.replace("{tree}", &tree)).collect(),
             client: self.bug.workload.client.clone(),
             client_arguments: work.client_arguments.clone(),
             input_bytes: work.input_bytes,
@@ -149,19 +155,35 @@ impl Subject {
                 command
             }
             Way::Agent(patch, percent) => {
-                let mut command = Command::new(&tools.agent);
-                command.args(["run", "--agent", "bench", "--max-overhead"]);
-                command.arg(percent.to_string()).arg("--store-record");
-                command.arg(record).arg("--cache");
-                command.arg(self.folder.join("cache"));
-                if let Some(patch) = patch {
-                    command.arg("--patch").arg(patch).arg("--key");
-                    command.arg(self.key_folder().join("signing.pub"));
-                }
+                let mut command = self.agent(tools, patch, percent, record);
+                command.arg("--cache").arg(self.folder.join("cache"));
                 command.arg("--").arg(&self.built.deployed);
                 command
             }
+            Way::Fleet(patch) => {
+                let mut command = self.agent(tools, Some(patch), 1.0, record);
+                command.arg("--cache").arg(self.fleet_cache());
+                command.arg("--sampled").arg("--").arg(&self.built.deployed);
+                command
+            }
         }
+    }
+
+    fn agent(&self, tools: &Tools, patch: Option<&Path>, percent: f64, record: &Path) -> Command {
+        let mut command = Command::new(&tools.agent);
+        command.args(["run", "--agent", "bench", "--max-overhead"]);
+        command.arg(percent.to_string());
+        command.arg("--store-record").arg(record);
+        if let Some(patch) = patch {
+            command.arg("--patch").arg(patch).arg("--key");
+            command.arg(self.key_folder().join("signing.pub"));
+        }
+        command
+    }
+
+    /// Holds the program's account from run to run.
+    pub fn fleet_cache(&self) -> PathBuf {
+        self.folder.join("fleet-cache")
     }
 
     pub fn key_folder(&self) -> PathBuf {
@@ -190,10 +212,12 @@ impl Subject {
         }
         match way {
             Way::Agent(patch, _) => from_record(&record, run, patch.is_some()),
+            Way::Fleet(_) => from_record(&record, run, false),
             _ => Ok(Outcome::Fine(Sample {
                 program_cpu: run.cpu,
                 total_cpu: run.cpu,
                 wall: run.wall,
+                tracked: false,
                 coverage: None,
                 hits: None,
             })),
@@ -238,19 +262,21 @@ impl Subject {
 }
 
 /// What the agent's record adds to a run of its own.
-fn from_record(file: &Path, run: Timed, tracked: bool) -> Result<Outcome> {
+fn from_record(file: &Path, run: Timed, must_track: bool) -> Result<Outcome> {
     let text = fs::read_to_string(file).context("reading the agent's record")?;
     let record: Value = serde_json::from_str(text.trim()).context("a run's record")?;
     if record["outcome"] != "success" {
         return Ok(Outcome::Failed);
     }
-    if tracked && record["variant"].is_null() {
+    let tracked = !record["variant"].is_null();
+    if must_track && !tracked {
         bail!("the tracked build was not run: {}", record["gaps"]);
     }
     Ok(Outcome::Fine(Sample {
         program_cpu: record["cpu_us"].as_f64().context("a record's CPU time")? / 1e6,
         total_cpu: run.cpu,
         wall: run.wall,
+        tracked,
         coverage: coverage(&record["tracking"]).filter(|_| tracked),
         hits: record["watch"]["hits"]
             .as_array()

@@ -12,7 +12,7 @@
 
 use super::refusal::Refusal;
 use super::resident::resident;
-use crate::hosts::{Hosts, hosts};
+use crate::hosts::Hosts;
 use crate::place::place;
 use crate::source_branches::SourceBranches;
 use crate::{InstrumentError, tracked_build::io};
@@ -58,29 +58,39 @@ pub enum Stop {
     Failed(#[from] InstrumentError),
 }
 
-/// Takes the functions that `plan` hooks out of module `number`; `None` if it has none.
-pub fn extract(
+/// In which functions of module `number` sites of `plan` stand.
+pub fn survey(
     build: &RegisteredBuild,
     plan: &TrackingPlan,
     number: usize,
     module: &ModuleEntry,
-    folder: &Path,
-) -> Result<Option<Extracted>, Stop> {
+) -> Result<Hosts, InstrumentError> {
     if module.status != ModuleStatus::Trackable || module.optimised.is_none() {
-        return Ok(None);
+        return Ok(Hosts::default());
     }
-    let optimised = build
-        .optimised_bitcode(number)
-        .map_err(InstrumentError::from)?;
+    let optimised = build.optimised_bitcode(number)?;
     if !mentions_a_function_of(&optimised, plan) {
-        return Ok(None);
+        return Ok(Hosts::default());
     }
     let context = Context::create();
     let parsed = parse(&context, &optimised, &module.source)?;
-    let Hosts { functions, partial } = hosts(&context, &parsed, plan);
-    if functions.is_empty() {
-        return Ok(None);
-    }
+    Ok(Hosts::read(&context, &parsed, plan))
+}
+
+/// Takes `functions`, which `plan` hooks, out of module `number`.
+pub fn extract(
+    build: &RegisteredBuild,
+    plan: &TrackingPlan,
+    number: usize,
+    functions: Vec<String>,
+    folder: &Path,
+) -> Result<Extracted, Stop> {
+    let module = &build.manifest().modules[number];
+    let optimised = build
+        .optimised_bitcode(number)
+        .map_err(InstrumentError::from)?;
+    let context = Context::create();
+    let parsed = parse(&context, &optimised, &module.source)?;
     for name in &functions {
         let Some(function) = parsed.get_function(name) else {
             continue;
@@ -114,10 +124,7 @@ pub fn extract(
         reason: error.to_string(),
     })?;
     let plain = fs::read(path("plain.bc")).map_err(io("reading bitcode"))?;
-    let mut placement = Placement {
-        partial,
-        ..Placement::default()
-    };
+    let mut placement = Placement::default();
     let tracked = hooked(&module.source, &plain, &branches, plan, &mut placement)?;
     fs::write(path("tracked.bc"), tracked).map_err(io("writing bitcode"))?;
 
@@ -144,7 +151,7 @@ pub fn extract(
         module: module.source.clone(),
         reason: "the thread that compiled it ended early".into(),
     };
-    Ok(Some(Extracted {
+    Ok(Extracted {
         source: module.source.clone(),
         functions,
         aliases,
@@ -152,7 +159,7 @@ pub fn extract(
         plain: plain.map_err(gone)??,
         tracked: tracked?,
         placement,
-    }))
+    })
 }
 
 /// The plan's branches as they were written in this module, of which `optimised`

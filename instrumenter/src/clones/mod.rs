@@ -33,6 +33,7 @@ pub use extract::{Stop, source_branches};
 pub use refusal::Refusal;
 
 use crate::InstrumentError;
+use crate::hosts::{Hosts, choose};
 use crate::tracked_build::io;
 use append::{CODE_SECTION, DATA_SECTION, Edits, append};
 use bind::{Bound, Entered};
@@ -67,18 +68,21 @@ pub struct Cloned {
 /// Makes P′ from P and clones of what `plan` hooks.
 pub fn track_by_clones(build: &RegisteredBuild, plan: &TrackingPlan) -> Result<Cloned, Stop> {
     let folder = tempfile::tempdir().map_err(io("making a folder for the tracked build"))?;
+    let surveys = build.manifest().modules.iter().enumerate();
+    let surveys = surveys.map(|(number, module)| extract::survey(build, plan, number, module));
+    let surveys: Vec<Hosts> = surveys.collect::<Result<_, _>>()?;
+    let (functions, partial) = choose(&surveys);
     let mut modules = Vec::new();
-    for (number, module) in build.manifest().modules.iter().enumerate() {
-        modules.extend(extract::extract(
-            build,
-            plan,
-            number,
-            module,
-            folder.path(),
-        )?);
+    for (number, functions) in functions.into_iter().enumerate() {
+        if !functions.is_empty() {
+            let extracted = extract::extract(build, plan, number, functions, folder.path())?;
+            modules.push(extracted);
+        }
     }
-    let mut placement = Placement::default();
-    placement.places.resize(plan.sites.len(), 0);
+    let mut placement = Placement {
+        places: vec![0; plan.sites.len()],
+        partial,
+    };
     for module in &modules {
         placement.add(&module.placement);
     }
