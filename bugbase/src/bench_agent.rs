@@ -34,11 +34,7 @@ struct Row {
 }
 
 pub fn run(folder: &Path, json_file: Option<&PathBuf>) -> Result<()> {
-    // Named by ./dev, which builds it for release; the one beside us otherwise.
-    let agent = match std::env::var_os("FAILSKETCH_AGENT") {
-        Some(path) => PathBuf::from(path),
-        None => Tools::find()?.agent,
-    };
+    let agent = Tools::find()?.agent;
     let folder = emptied(folder)?;
     println!("load average before: {}", load());
     let mut rows = starts(&agent, &folder)?;

@@ -1,4 +1,5 @@
-//! The commands under test: those built beside this one.
+//! The commands under test: those built beside this one, or another build of the agent
+//! that `FAILSKETCH_AGENT` names.
 
 use anyhow::{Context, Result, bail};
 use std::path::{Path, PathBuf};
@@ -22,7 +23,10 @@ impl Tools {
         };
         Ok(Tools {
             failsketch: beside("failsketch")?,
-            agent: beside("failsketch-agent")?,
+            agent: match std::env::var_os("FAILSKETCH_AGENT") {
+                Some(agent) => PathBuf::from(agent),
+                None => beside("failsketch-agent")?,
+            },
         })
     }
 }
