@@ -52,7 +52,7 @@ impl Objects {
         let other = shared("shared_linked", "second.so", "-DNUMBER=11");
         let libraries = [&linked, &other].map(|path| path.to_str().expect("text"));
         let export = "-Wl,--export-dynamic-symbol=host_event";
-        let flags = [&libraries, &[export], of_the_program].concat();
+        let flags = [&libraries[..], &[export], of_the_program].concat();
         let pair = workshop.compile_pair_of("shared_host", &flags);
         Objects {
             workshop,
