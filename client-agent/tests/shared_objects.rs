@@ -211,6 +211,28 @@ fn a_crash_in_a_plugin_is_reported_once_and_through_both_files() {
     }
 }
 
+/// As an upgrade does it. What called the plugin cannot be known without its tables.
+#[test]
+fn a_plugin_that_was_deleted_ends_the_stack_and_says_so() {
+    let objects = Objects::new();
+    let copy = objects.workshop.path("copy.so");
+    let arguments = ["crash-deleted", copy.to_str().expect("text")];
+    let untouched = || objects.workshop.record(&objects.pair.0, &arguments);
+    let tracked = || objects.workshop.record_tracked(&objects.pair, &arguments);
+    for run in [&untouched as &dyn Fn() -> (Output, RunRecord), &tracked] {
+        fs::copy(&objects.plugin, &copy).expect("copied");
+        let (output, record) = run();
+        assert_eq!(output.status.signal(), Some(libc::SIGSEGV));
+        let [thread] = failure(&record).threads.as_slice() else {
+            panic!("one stack: {:?}", record.gaps);
+        };
+        let modules: Vec<_> = thread.frames.iter().map(|f| f.module.as_str()).collect();
+        assert_eq!(modules, [format!("{} (deleted)", copy.display())]);
+        let truncated = thread.truncated.as_deref().unwrap_or("");
+        assert!(truncated.contains("could not be read"), "{truncated}");
+    }
+}
+
 /// Before any code of the program: the runtime is there before the first library.
 #[test]
 fn a_crash_before_main_is_captured() {

@@ -59,7 +59,8 @@ int main(int argc, char **argv) {
         closes(argv[2]);
         host_event(21);
     }
-    if (!strcmp(how, "crash")) return host_enters(named("plugin_faults"), (void *)24);
+    if (!strcmp(how, "crash-deleted")) unlink(argv[2]);
+    if (!strncmp(how, "crash", 5)) return host_enters(named("plugin_faults"), (void *)24);
     if (!strcmp(how, "watch")) {
         __failsketch_arm(0, (uint64_t)&watched, 8);
         ((void (*)(volatile long *, long))named("plugin_writes"))(&watched, 7);
@@ -73,7 +74,6 @@ int main(int argc, char **argv) {
         closes(argv[2]);
         return host_faults((void *)32);
     }
-    if (!strcmp(how, "faults")) return host_faults((void *)32);
     host_event(22);
     return 5;
 }
