@@ -41,6 +41,8 @@ fn main() {
         ])
         .args(["--cfg", "failsketch_preload", "-C", "strip=symbols"])
         .args(["-C", "link-arg=-nostdlib", "-C", "link-arg=-nostartfiles"])
+        // Before the constructors of any library (`inprocess/activate.rs`).
+        .args(["-C", "link-arg=-Wl,-z,initfirst"])
         .arg("--emit")
         .arg(format!("link={}", preload.display()));
     if let Ok(linker) = env::var("RUSTC_LINKER") {

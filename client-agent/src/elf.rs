@@ -8,6 +8,7 @@ use object::{
     elf::{FileHeader64, PF_X, PT_INTERP, PT_LOAD},
     read::elf::{ElfFile64, FileHeader, ProgramHeader},
 };
+use runtime::layout::START_MARK;
 use sketch_model::BuildId;
 use std::{fmt::Write, ops::Range};
 
@@ -89,6 +90,30 @@ impl ElfFacts {
         })
     }
 
+    /// Where the runtime in a tracked build starts: behind its mark. `None` if there
+    /// is no mark, or more than one.
+    pub fn runtime_start(&self, bytes: &[u8]) -> Option<u64> {
+        let mark = START_MARK.map(u64::to_le_bytes).concat();
+        let size = mark.len() as u64;
+        let mut found = self.code.iter().flat_map(|segment| {
+            // A segment lies in its file as it lies on its page.
+            let skipped = segment.file_offset.wrapping_neg() % size;
+            let from = usize::try_from(segment.file_offset).ok();
+            let length = usize::try_from(segment.file_size).ok();
+            let code = from.zip(length).and_then(|(from, length)| {
+                let from = from.checked_add(skipped as usize)?;
+                bytes
+                    .get(from..)?
+                    .get(..length.checked_sub(skipped as usize)?)
+            });
+            let chunks = code.unwrap_or_default().chunks_exact(mark.len());
+            let behind = (1u64..).map(move |n| segment.address.wrapping_add(skipped + n * size));
+            let marked = chunks.zip(behind).filter(|(chunk, _)| *chunk == mark);
+            marked.map(|(_, address)| address)
+        });
+        found.next().filter(|_| found.next().is_none())
+    }
+
     /// What must be added to the file's addresses to get those of a process that
     /// maps the file from `file_offset` at `start`.
     pub fn load_bias(&self, start: u64, file_offset: u64) -> Option<u64> {
@@ -127,20 +152,42 @@ mod tests {
         eh_frame_hdr: None,
     };
 
-    #[test]
-    fn the_bias_of_a_segment_that_does_not_start_on_a_page() {
-        let facts = ElfFacts {
+    fn with_code(file_offset: u64, file_size: u64, address: u64) -> ElfFacts {
+        ElfFacts {
             build_id: None,
             dynamic: true,
             loading: Dynamic::default(),
             code: vec![CodeSegment {
-                file_offset: 0x1740,
-                file_size: 0x900,
-                address: 0x2740,
+                file_offset,
+                file_size,
+                address,
             }],
             unwindable: NOTHING,
             appended: NOTHING,
-        };
+        }
+    }
+
+    #[test]
+    fn the_runtime_starts_behind_its_mark_if_there_is_one_only() {
+        let mark = START_MARK.map(u64::to_le_bytes).concat();
+        let mut bytes = vec![0; 0x200];
+        let facts = with_code(0x108, 0xe8, 0x2108);
+        assert_eq!(facts.runtime_start(&bytes), None);
+        bytes[0x140..0x150].copy_from_slice(&mark);
+        assert_eq!(facts.runtime_start(&bytes), Some(0x2150));
+        // Not in code.
+        bytes[0x40..0x50].copy_from_slice(&mark);
+        assert_eq!(facts.runtime_start(&bytes), Some(0x2150));
+        bytes[0x1e0..0x1f0].copy_from_slice(&mark);
+        assert_eq!(facts.runtime_start(&bytes), None);
+        // A segment that its file does not hold.
+        let damaged = with_code(u64::MAX - 3, u64::MAX, u64::MAX);
+        assert_eq!(damaged.runtime_start(&bytes), None);
+    }
+
+    #[test]
+    fn the_bias_of_a_segment_that_does_not_start_on_a_page() {
+        let facts = with_code(0x1740, 0x900, 0x2740);
         assert_eq!(
             facts.load_bias(0x5555_0000_2000, 0x1000),
             Some(0x5555_0000_0000)
@@ -156,7 +203,9 @@ mod tests {
             if bytes.len() > header.len() {
                 bytes[..header.len()].copy_from_slice(header);
             }
-            ElfFacts::read(&bytes);
+            if let Some(facts) = ElfFacts::read(&bytes) {
+                facts.runtime_start(&bytes);
+            }
         }
     }
 }

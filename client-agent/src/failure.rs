@@ -78,7 +78,8 @@ fn why_no_stack(kind: &FailureKind, remains: &Remains) -> String {
     } else {
         format!(
             "no stack was captured: the program took {name} into its own hands by a system call \
-             or at an earlier signal, or a thread without an alternate stack overflowed"
+             or at an earlier signal, or executed another program in its place, or a thread \
+             without an alternate stack overflowed"
         )
     }
 }

@@ -298,6 +298,7 @@ impl Supervisor<'_> {
             },
             reply_patience_ms: REPLY_PATIENCE_MS,
             tracked: tracked.is_some(),
+            start: tracked.and_then(TrackedBuild::start),
         };
         let started = RegionFile::create(&settings).and_then(|region| {
             let share = recorder.max_overhead.filter(|_| tracked.is_some());

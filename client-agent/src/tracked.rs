@@ -31,11 +31,17 @@ pub struct TrackedBuild {
     pub variant: VariantRef,
     file: OwnedFd,
     main: MainModule,
+    start: Option<u64>,
 }
 
 impl TrackedBuild {
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
+    }
+
+    /// Where the runtime in it starts, as its file counts addresses.
+    pub fn start(&self) -> Option<u64> {
+        self.start
     }
 
     /// Its module: mapped from memory, known by the original's path.
@@ -165,6 +171,7 @@ fn seal(
     Ok(TrackedBuild {
         variant,
         file: file.into(),
+        start: facts.runtime_start(&bytes),
         main: MainModule {
             path: program.real_path.to_string_lossy().into_owned(),
             mapped_as: format!("/memfd:{} (deleted)", name.to_string_lossy()),

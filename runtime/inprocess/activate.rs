@@ -1,16 +1,24 @@
 //! The constructor: recording starts here, or never.
 //!
-//! It runs before `main` and, in a tracked build, before the program's own
-//! constructors (priority 1). It trusts nothing it finds in the environment: the
-//! descriptor must be a memfd sealed against shrinking, of exactly the right
-//! size, with the right magic, version and nonce, and not yet claimed.
+//! It runs before `main` and before any other constructor, of the program and of
+//! its libraries: these may call back into the program, crash, and start children
+//! that would inherit what activates us. The preloaded object asks the loader to be
+//! the first (`DF_1_INITFIRST`); the runtime of a tracked build would only be the
+//! first of the program's own (priority 1), which come last, so the preloaded object
+//! starts it. Where nothing is preloaded, it starts by itself.
+//!
+//! It trusts nothing it finds in the environment: the descriptor must be a memfd
+//! sealed against shrinking, of exactly the right size, with the right magic, version
+//! and nonce, and not yet claimed.
 
 use crate::{
     crash,
     environment::Environment,
-    layout::{Header, MAGIC, MAPS_BYTES, Region, VERSION},
+    layout::{Header, MAGIC, MAPS_BYTES, Region, START_MARK, VERSION},
     maps, served, state, sys,
 };
+#[cfg(not(failsketch_preload))]
+use core::arch::global_asm;
 use core::{
     mem::offset_of,
     ptr::null_mut,
@@ -23,10 +31,10 @@ const SIZE: usize = crate::layout::CAPTURE_SIZE;
 #[cfg(not(failsketch_preload))]
 const SIZE: usize = crate::layout::REGION_SIZE;
 
-/// glibc calls this with `main`'s arguments; other C libraries with none. Named
-/// only so that no symbol of ours can clash with the program's.
-#[cfg_attr(not(failsketch_preload), unsafe(no_mangle))]
-extern "C" fn __failsketch_constructor(argc: i32, argv: *mut *mut u8, envp: *mut *mut u8) {
+type Constructor = unsafe extern "C" fn(i32, *mut *mut u8, *mut *mut u8);
+
+/// glibc calls this with `main`'s arguments; other C libraries with none.
+extern "C" fn start(argc: i32, argv: *mut *mut u8, envp: *mut *mut u8) {
     if !are_arguments_of_main(argc, argv, envp) {
         return;
     }
@@ -38,7 +46,11 @@ extern "C" fn __failsketch_constructor(argc: i32, argv: *mut *mut u8, envp: *mut
             return;
         };
         environment.restore_preload();
-        if offer(activation.fd, activation.nonce) {
+        if let Some(at) = offer(activation.fd, activation.nonce) {
+            if let Some(constructor) = of_the_program(at) {
+                // SAFETY: the runtime's, with what ours was given.
+                unsafe { constructor(argc, argv, envp) };
+            }
             return;
         }
     }
@@ -108,12 +120,37 @@ fn close_socket(socket: i32) {
     }
 }
 
+// The constructor of a tracked build, behind the mark that it is found by.
+#[cfg(not(failsketch_preload))]
+global_asm!(
+    ".pushsection .text.__failsketch_constructor,\"ax\",@progbits",
+    ".p2align 4",
+    ".quad {mark}, {rest}",
+    ".globl __failsketch_constructor",
+    ".type __failsketch_constructor,@function",
+    "__failsketch_constructor:",
+    "jmp {start}",
+    ".size __failsketch_constructor, . - __failsketch_constructor",
+    ".popsection",
+    mark = const START_MARK[0],
+    rest = const START_MARK[1],
+    start = sym start,
+);
+
+#[cfg(not(failsketch_preload))]
+unsafe extern "C" {
+    fn __failsketch_constructor(argc: i32, argv: *mut *mut u8, envp: *mut *mut u8);
+}
+
+#[cfg(failsketch_preload)]
+use start as __failsketch_constructor;
+
+// Named only so that no symbol of ours can clash with the program's.
 #[used]
 #[allow(non_upper_case_globals)]
 #[cfg_attr(not(failsketch_preload), unsafe(no_mangle))]
 #[unsafe(link_section = ".init_array.00001")]
-static __failsketch_constructor_entry: extern "C" fn(i32, *mut *mut u8, *mut *mut u8) =
-    __failsketch_constructor;
+static __failsketch_constructor_entry: Constructor = __failsketch_constructor;
 
 /// Maps the region and makes it this process's own; null if it is not ours to use.
 /// Then the descriptor is closed if it is the agent's, and left alone otherwise.
@@ -158,19 +195,19 @@ fn claim(fd: i32, nonce: u64) -> *mut Region {
     null_mut()
 }
 
-/// Whether the program is a tracked build with a runtime of its own; that one
-/// then finds our table.
+/// If the program is a tracked build with a runtime of its own: where that one
+/// starts. It will find our table.
 #[cfg(failsketch_preload)]
-fn offer(fd: i32, nonce: u64) -> bool {
+fn offer(fd: i32, nonce: u64) -> Option<u64> {
     const PAGE: usize = 4096;
     const { assert!(offset_of!(Region, header) == 0 && size_of::<Header>() <= PAGE) };
     let seals = sys::fcntl(fd, sys::F_GET_SEALS, 0);
     if seals < 0 || seals & sys::F_SEAL_SHRINK == 0 || sys::file_size(fd) != crate::layout::REGION_SIZE as isize {
-        return false;
+        return None;
     }
     let at = sys::map(PAGE, sys::PROT_READ_WRITE, sys::MAP_SHARED, fd);
     if at.is_null() {
-        return false;
+        return None;
     }
     let header = at.cast::<Header>();
     // SAFETY: the mapping has the header's size and cannot shrink.
@@ -182,8 +219,25 @@ fn offer(fd: i32, nonce: u64) -> bool {
         if ours {
             (*header).interposed = &raw mut crate::interpose::TABLE as u64;
         }
+        let start = (*header).start;
         sys::unmap(at, PAGE);
-        ours
+        ours.then_some(start)
+    }
+}
+
+/// The constructor of the program's own runtime, if it is where it is said to be.
+#[cfg(failsketch_preload)]
+fn of_the_program(start: u64) -> Option<Constructor> {
+    const MARK: usize = size_of_val(&START_MARK);
+    let address = crate::next_symbol::program_bias().wrapping_add(start);
+    let mut before = [0; 2];
+    // SAFETY: as many bytes as the mark has are written; what stands behind the mark
+    // is the constructor.
+    unsafe {
+        let mark = address.wrapping_sub(MARK as u64);
+        let got = sys::copy_without_faulting((&raw mut before).cast(), mark, MARK);
+        let there = start != 0 && got == MARK as isize && before == START_MARK;
+        there.then(|| core::mem::transmute::<usize, Constructor>(address as usize))
     }
 }
 

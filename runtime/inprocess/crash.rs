@@ -151,10 +151,10 @@ fn bit(signal: i32) -> u32 {
 }
 
 /// Puts our handler in front of what the program has for a crash signal. An
-/// ignored signal stays ignored, one that was left to the program stays with it.
+/// ignored signal stays ignored, one that was left to a handler stays with handlers.
 pub extern "C" fn step_in_front(signal: i32) {
     let bit = bit(signal) & CRASHES;
-    if bit == 0 || LEFT.load(Ordering::Acquire) & bit != 0 || state::sandboxed() {
+    if bit == 0 || state::sandboxed() {
         return;
     }
     let mut theirs = default_action();
@@ -164,9 +164,11 @@ pub extern "C" fn step_in_front(signal: i32) {
         if sys::sigaction(signal, null(), &raw mut theirs) != 0
             || theirs.handler == IGNORED
             || theirs.handler == __failsketch_handler as *const () as usize
+            || (theirs.handler != 0 && LEFT.load(Ordering::Acquire) & bit != 0)
         {
             return;
         }
+        LEFT.fetch_and(!bit, Ordering::Release);
         let ours = in_front_of(&theirs);
         previous(signal).write(theirs);
         HELD.fetch_or(bit, Ordering::Release);
@@ -544,11 +546,7 @@ unsafe fn capture_stack(region: *mut Region) {
         let mut length = 0usize;
         while at < limit {
             let to_page_end = PAGE - at % PAGE;
-            let want = if limit - at < to_page_end {
-                limit - at
-            } else {
-                to_page_end
-            };
+            let want = to_page_end.min(limit - at);
             let got = sys::copy_without_faulting(into.add(length), at, want as usize);
             at += want;
             if got == want as isize {

@@ -45,6 +45,12 @@ pub struct Found {
     pub object: usize,
 }
 
+/// What the loader has added to the addresses of the program's file.
+pub fn program_bias() -> u64 {
+    // SAFETY: the loader's list begins with the program.
+    unsafe { (*_r_debug.maps).bias }
+}
+
 /// The first definition of `name` after ours; `None` if nothing follows.
 pub fn next(name: &[u8]) -> Option<Found> {
     let hash = gnu_hash(name);

@@ -15,7 +15,14 @@
 /// "FSKETCH" and a byte that no text has.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"FSKETCH\x01");
 /// Grows with every change of this file.
-pub const VERSION: u32 = 10;
+pub const VERSION: u32 = 11;
+
+/// Stands right before the constructor of the runtime inside a tracked build, at a
+/// multiple of its own length: so the agent finds it in a file without symbols.
+pub const START_MARK: [u64; 2] = [
+    u64::from_le_bytes(*b"failsket"),
+    u64::from_le_bytes(*b"ch-start"),
+];
 
 /// The variable that activates the runtime: `<fd>:<nonce in 16 hex digits>`.
 pub const ACTIVATION_VARIABLE: &str = "FAILSKETCH_FD";
@@ -278,6 +285,9 @@ pub struct Header {
     pub tracked: u32,
     /// One of the `WAY_` constants: how hits may come.
     pub watch_way: u32,
+    /// Where the program's own runtime starts, as its file counts addresses; zero if
+    /// that is not known.
+    pub start: u64,
 
     // Written by the preloaded object of a tracked build.
     /// Where its [`Interposed`] is in the process; zero if there is none.

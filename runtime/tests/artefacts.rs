@@ -92,6 +92,17 @@ fn the_preloadable_object_needs_the_loader_and_offers_what_it_stands_in_front_of
             "sysv_signal"
         ]
     );
+    // First of all: before libraries run, or start children.
+    const DT_FLAGS_1: u64 = 0x6fff_fffb;
+    const DF_1_INITFIRST: u64 = 0x20;
+    let dynamic = file.section_by_name(".dynamic").expect("is dynamic");
+    let bytes = dynamic.data().expect("in the file").chunks_exact(8);
+    let words: Vec<u64> = bytes
+        .map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")))
+        .collect();
+    let mut entries = words.chunks_exact(2);
+    let flags = entries.find(|entry| entry[0] == DT_FLAGS_1);
+    assert!(flags.is_some_and(|entry| entry[1] & DF_1_INITFIRST != 0));
     // A few kilobytes, as promised.
     assert!(
         runtime::PRELOAD.len() < 24 << 10,
@@ -108,7 +119,7 @@ fn the_preloadable_object_needs_the_loader_and_offers_what_it_stands_in_front_of
 #[test]
 fn the_layout_is_the_one_that_its_version_names() {
     // A change here must come with a new `layout::VERSION`.
-    assert_eq!(runtime::layout::VERSION, 10);
+    assert_eq!(runtime::layout::VERSION, 11);
     assert_eq!(size_of::<Event>(), 40);
     assert_eq!(
         size_of::<ThreadSlot>(),

@@ -267,6 +267,7 @@ mod tests {
             reply_patience_ms: 0,
             watch_way: runtime::layout::WAY_RING,
             tracked: true,
+            start: None,
         };
         let region = RegionFile::create(&settings).expect("a region");
         let steward = Steward::new(region.live().expect("mapped"), share, COSTS);

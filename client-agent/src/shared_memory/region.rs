@@ -35,6 +35,8 @@ pub struct RegionSettings {
     /// The program has a runtime of its own, whose threads record: what is preloaded
     /// only serves it.
     pub tracked: bool,
+    /// Where that runtime starts, as the program's file counts addresses, if known.
+    pub start: Option<u64>,
 }
 
 /// A region that no process has claimed yet, or that one has.
@@ -95,6 +97,10 @@ impl RegionFile {
         put(
             offset_of!(Header, tracked),
             &u32::from(settings.tracked).to_le_bytes(),
+        )?;
+        put(
+            offset_of!(Header, start),
+            &settings.start.unwrap_or(0).to_le_bytes(),
         )?;
         sys::seal_size(file.as_fd()).map_err(|e| AgentError::call("fcntl(F_ADD_SEALS)", e))?;
         Ok(RegionFile { file, nonce, size })
