@@ -137,6 +137,19 @@ pub struct FailurePoint {
     pub reached: bool,
 }
 
+/// How the cost of a work is measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Measure {
+    /// Run by run, each of them tracked.
+    #[default]
+    Runs,
+    /// Over many short runs, of which as many are tracked as the share allows.
+    Fleet,
+    /// Within one long run, in batches of requests that do not end it.
+    Service,
+}
+
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Work {
@@ -150,6 +163,13 @@ pub struct Work {
     /// Arguments of a run whose output becomes the input.
     #[serde(default)]
     pub input_by: Vec<String>,
+    /// What it is for.
+    #[serde(default)]
+    pub measure: Measure,
+    /// Program, agent and client share one processor. Where a client and its server
+    /// wander, what their switches cost differs by more than anything that is measured.
+    #[serde(default)]
+    pub pinned: bool,
 }
 
 /// The hand-made sketch: what a perfect diagnosis would show.

@@ -14,14 +14,17 @@
 
 pub mod cell;
 pub mod paired;
+pub mod pinned;
+pub mod service;
 pub mod subject;
 pub mod timed;
 
-use crate::bug::{self, Group, Work};
+use crate::bug::{self, Group, Measure, Work};
 use crate::tools::Tools;
 use anyhow::{Context, Result, ensure};
 use cell::{InstructionRow, Measured, PatchRow, Row};
 use paired::Ratios;
+use pinned::Pinned;
 use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -46,7 +49,8 @@ pub struct Choice {
     /// Seconds for each row.
     #[arg(long, default_value_t = 20.0)]
     seconds: f64,
-    /// Seconds for the rows that small effects are looked for in: A/A, and as in a fleet.
+    /// Seconds for the rows that small effects are looked for in: many short runs as in a
+    /// fleet, and one long run.
     #[arg(long, default_value_t = 90.0)]
     fleet_seconds: f64,
     /// How many statements of the slice are tracked; "whole" for all of them.
@@ -127,16 +131,13 @@ impl Bench<'_> {
         let patches = self.patches(&subject, &folder)?;
         for work in subject.overhead.works.clone() {
             subject.lay_out(&work)?;
+            let _pinned = work.pinned.then(Pinned::to_one_processor).transpose()?;
             println!("\n{}, {}\n{}", subject.name, work.name, cell::heading());
             self.row(&subject, &work, "A/A", None, Ok(Way::Alone(None)))?;
             self.row(&subject, &work, "agent", None, Ok(Way::Agent(None, 1.0)))?;
-            for (patch, file) in &patches {
-                if (patch.sigma.as_str(), patch.mode.as_str()) == FLEET {
-                    let _ = fs::remove_dir_all(subject.fleet_cache());
-                    let way = file.as_deref().map(Way::Fleet);
-                    let way = way.ok_or_else(|| patch.remark.clone());
-                    self.row(&subject, &work, "fleet", Some((patch, 1.0)), way)?;
-                }
+            if work.measure == Measure::Fleet {
+                self.fleet(&subject, &work, &patches)?;
+                continue;
             }
             for (patch, file) in &patches {
                 for governor in &self.choice.governor {
@@ -148,12 +149,32 @@ impl Bench<'_> {
                     self.row(&subject, &work, "tracked", Some((patch, percent)), way)?;
                 }
             }
+            if work.measure == Measure::Service {
+                continue;
+            }
             if !self.choice.no_rivals {
                 self.rivals(&subject, &work)?;
             }
             if !self.choice.no_instructions {
                 self.instructions(&subject, &work, &patches)?;
             }
+        }
+        Ok(())
+    }
+
+    /// Many short runs, of which few are tracked.
+    fn fleet(
+        &mut self,
+        subject: &Subject,
+        work: &Work,
+        patches: &[(PatchRow, Option<PathBuf>)],
+    ) -> Result<()> {
+        let is_first = |p: &PatchRow| (p.sigma.as_str(), p.mode.as_str()) == FLEET;
+        for (patch, file) in patches.iter().filter(|(patch, _)| is_first(patch)) {
+            let _ = fs::remove_dir_all(subject.fleet_cache());
+            let way = file.as_deref().map(Way::Fleet);
+            let way = way.ok_or_else(|| patch.remark.clone());
+            self.row(subject, work, "fleet", Some((patch, 1.0)), way)?;
         }
         Ok(())
     }
@@ -276,6 +297,9 @@ impl Bench<'_> {
             return Ok(());
         }
         match way {
+            Ok(way) if work.measure == Measure::Service => {
+                self.service(subject, work, way, &mut row)?;
+            }
             Ok(way) => self.pairs(subject, work, way, &mut row)?,
             Err(reason) => row.remark = reason,
         }
@@ -284,12 +308,32 @@ impl Bench<'_> {
         self.measured.save(&self.file)
     }
 
+    fn service(&self, subject: &Subject, work: &Work, way: Way, row: &mut Row) -> Result<()> {
+        let seconds = self.seconds(row, work);
+        let lived = service::measure(&self.tools, subject, work, way, seconds)?;
+        row.program_cpu = Ratios::of(&lived.pairs);
+        let mut bases: Vec<f64> = lived.pairs.iter().map(|(base, _)| *base).collect();
+        row.base_seconds = middle(&mut bases).unwrap_or_default();
+        if let Some(record) = lived.record.filter(|record| !record["variant"].is_null()) {
+            row.coverage = subject::coverage(&record["tracking"]);
+            let hits = record["watch"]["hits"].as_array();
+            row.hits = hits.map(|hits| hits.len() as f64);
+        }
+        row.load = load();
+        Ok(())
+    }
+
+    /// For how long a row is measured: the longer, the smaller the effects it is for.
+    fn seconds(&self, row: &Row, work: &Work) -> f64 {
+        match (work.measure, row.what.as_str()) {
+            (Measure::Fleet, "A/A" | "fleet") | (Measure::Service, _) => self.choice.fleet_seconds,
+            _ => self.choice.seconds,
+        }
+    }
+
     fn pairs(&self, subject: &Subject, work: &Work, way: Way, row: &mut Row) -> Result<()> {
         let limit = Duration::from_secs_f64(self.choice.seconds * LONGEST_RUN);
-        let seconds = match row.what.as_str() {
-            "A/A" | "fleet" => self.choice.fleet_seconds,
-            _ => self.choice.seconds,
-        };
+        let seconds = self.seconds(row, work);
         let begun = Instant::now();
         let mut pairs: Vec<(Sample, Sample)> = Vec::new();
         let mut late = 0;

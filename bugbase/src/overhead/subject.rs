@@ -144,8 +144,31 @@ impl Subject {
         }
     }
 
+    /// A name for the files of one of several that run side by side.
+    pub fn beside_folder(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// The arguments of a work's program and client, with their files at `output`.
+    pub fn words_of(&self, work: &Work, output: &Path) -> (Vec<String>, Vec<String>) {
+        let workload = self.workload(work);
+        let input = self.input(work);
+        let files = Files {
+            output,
+            ..self.files(&input)
+        };
+        (
+            workload.arguments(&files, 0),
+            workload.client_arguments(&files, 0),
+        )
+    }
+
+    pub fn client(&self) -> Option<&Path> {
+        self.beside.client()
+    }
+
     /// The command of one run, without its arguments.
-    fn command(&self, tools: &Tools, way: Way, record: &Path) -> Command {
+    pub fn command(&self, tools: &Tools, way: Way, record: &Path) -> Command {
         match way {
             Way::Alone(binary) => Command::new(binary.unwrap_or(&self.built.deployed)),
             Way::Helgrind => {
@@ -286,7 +309,7 @@ fn from_record(file: &Path, run: Timed, must_track: bool) -> Result<Outcome> {
 }
 
 /// The share of the run for which recording was on.
-fn coverage(tracking: &Value) -> Option<f64> {
+pub fn coverage(tracking: &Value) -> Option<f64> {
     let whole = tracking["ended"].as_f64()? - tracking["began"].as_f64()?;
     let pauses = tracking["pauses"].as_array()?.iter();
     let off: f64 = pauses
