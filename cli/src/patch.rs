@@ -105,14 +105,17 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let patch = code_patch::make(
         &loaded.build().deployed()?,
         &tracked.deployed,
-        plan.build.clone(),
-        VariantRef {
-            campaign: CampaignId(0),
-            iteration: 1,
-            plan: plan.variant,
+        code_patch::Terms {
+            build: plan.build.clone(),
+            variant: VariantRef {
+                campaign: CampaignId(0),
+                iteration: 1,
+                plan: plan.variant,
+            },
+            version: 1,
+            expires: (now() + LIFE).as_secs(),
+            watches_nothing: plan.watched.is_empty(),
         },
-        1,
-        (now() + LIFE).as_secs(),
         &signing.secret,
     )?;
     timings.ended("patch");

@@ -2,6 +2,7 @@
 
 use crate::{
     check, clock, failure,
+    governor::steward::SWITCH_NS,
     hang::Hang,
     modules::MainModule,
     perf::collector::Collected,
@@ -115,10 +116,13 @@ impl Recording<'_> {
             Some(_) => record::mappings(&recorder.modules.modules(maps, &main)),
             None => Vec::new(),
         };
-        let tracking = take(&mut collected.report.tracking);
+        let mut tracking = take(&mut collected.report.tracking);
+        if remains.watch.is_open() && tracking.max_overhead.is_some() {
+            tracking.cost_ns += moment.ended().map_or(0, |ended| ended.switches) * SWITCH_NS;
+        }
         gaps.extend(record::pauses(&tracking));
         let watch = record::watch_record(
-            self.tracked.is_some() && !recorder.quiet,
+            self.tracked.is_some_and(TrackedBuild::watches),
             self.asked_to_watch,
             &remains.watch,
             collected,

@@ -69,9 +69,6 @@ pub struct Recorder {
     pub watch_way: WatchWay,
     /// Measured when a tracked build first runs.
     pub costs: LazyCell<Costs>,
-    /// The tracked build of this run watches nothing: opening watchpoints would
-    /// only make its start and its threads dearer.
-    pub quiet: bool,
     pub modules: ModuleCache,
 }
 
@@ -274,7 +271,8 @@ impl Supervisor<'_> {
             }
         };
         let mut sockets = None;
-        if tracked.is_some() && !recorder.quiet && recorder.tier >= Tier::Watchpoints {
+        let watches = tracked.is_some_and(TrackedBuild::watches);
+        if watches && recorder.tier >= Tier::Watchpoints {
             match UnixStream::pair() {
                 Ok(pair) => sockets = Some(pair),
                 Err(error) => gaps.push(format!("watchpoints cannot be received: {error}")),

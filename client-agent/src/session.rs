@@ -37,8 +37,6 @@ struct Next {
     /// Whether this run is to run it.
     tracked: bool,
     expected: Option<FailureKind>,
-    /// The plan watches nothing.
-    quiet: bool,
     /// What was set aside for tracking this run.
     reserved: Reserved,
     gaps: Vec<String>,
@@ -132,7 +130,6 @@ impl<'a> Session<'a> {
                 trap_budget: settings.policy.trap_budget,
                 watch_way: settings.policy.watch_way,
                 costs: LazyCell::new(measure),
-                quiet: false,
                 modules: ModuleCache::default(),
             },
             settings,
@@ -169,7 +166,6 @@ impl<'a> Session<'a> {
             named,
             ..
         } = self;
-        recorder.quiet = next.quiet;
         let named = named.as_ref().and_then(|named| named.as_ref().ok());
         let tracked = named.or(tracked.as_ref());
         let tracked = tracked.filter(|build| next.tracked && Some(build.variant) == next.variant);
@@ -217,7 +213,6 @@ impl<'a> Session<'a> {
             variant: None,
             tracked: true,
             expected: None,
-            quiet: false,
             reserved: Reserved::default(),
             gaps: Vec::new(),
         };
@@ -244,7 +239,6 @@ impl<'a> Session<'a> {
                 Ok(assignment) => {
                     next.variant = assignment.variant;
                     next.expected = assignment.expected;
-                    next.quiet = assignment.watches_nothing;
                     self.silences = 0;
                 }
                 Err(error) => {

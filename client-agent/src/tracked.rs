@@ -32,6 +32,7 @@ pub struct TrackedBuild {
     file: OwnedFd,
     main: MainModule,
     start: Option<u64>,
+    watches: bool,
 }
 
 impl TrackedBuild {
@@ -42,6 +43,12 @@ impl TrackedBuild {
     /// Where the runtime in it starts, as its file counts addresses.
     pub fn start(&self) -> Option<u64> {
         self.start
+    }
+
+    /// Whether it aims watchpoints. Otherwise opening some would only make its start and
+    /// its threads dearer.
+    pub fn watches(&self) -> bool {
+        self.watches
     }
 
     /// Its module: mapped from memory, known by the original's path.
@@ -126,7 +133,7 @@ fn apply(
     key: &PublicKey,
     program: &KnownProgram,
     variant: VariantRef,
-) -> Result<Vec<u8>, AgentError> {
+) -> Result<Applied, AgentError> {
     let refused = |e: code_patch::PatchError| AgentError::PatchRefused(e.to_string());
     let patch = code_patch::open(patch, key, now()).map_err(refused)?;
     let manifest = patch.manifest();
@@ -142,11 +149,20 @@ fn apply(
             program.build
         )));
     }
-    patch.apply(&program.bytes).map_err(refused)
+    Ok(Applied {
+        watches: !manifest.watches_nothing,
+        bytes: patch.apply(&program.bytes).map_err(refused)?,
+    })
+}
+
+/// What a patch makes of P.
+struct Applied {
+    bytes: Vec<u8>,
+    watches: bool,
 }
 
 fn seal(
-    bytes: Vec<u8>,
+    Applied { bytes, watches }: Applied,
     program: &KnownProgram,
     variant: VariantRef,
 ) -> Result<TrackedBuild, AgentError> {
@@ -172,6 +188,7 @@ fn seal(
         variant,
         file: file.into(),
         start: facts.runtime_start(&bytes),
+        watches,
         main: MainModule {
             path: program.real_path.to_string_lossy().into_owned(),
             mapped_as: format!("/memfd:{} (deleted)", name.to_string_lossy()),

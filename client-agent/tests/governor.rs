@@ -7,7 +7,7 @@
 
 mod common;
 
-use common::{FakeServer, Workshop, signed_patch};
+use common::{FakeServer, SignedPatch, Workshop, signed_patch};
 use sketch_model::{PauseReason, RunRecord};
 use std::{fs, thread, time::Duration};
 
@@ -118,6 +118,41 @@ fn aiming_is_on_the_account() {
     let (few, many) = (cost_of(1), cost_of(AIMS));
     let least_ns = AIMS * 1000;
     assert!(many > few.min(least_ns) + least_ns, "{few} ns, then {many}");
+}
+
+/// Each costs a thread with watchpoints more than one without, aimed or not; and a build
+/// that watches nothing has none.
+#[test]
+fn switches_between_threads_are_on_the_account_where_watchpoints_are_open() {
+    const SWITCHES: u64 = 3000;
+    let workshop = Workshop::new();
+    let (base, tracked) = workshop.compile_pair(&[]);
+    let cost_of = |patch| {
+        let options = ["--max-overhead", "100"];
+        let switches = SWITCHES.to_string();
+        let what = ["switches", &switches];
+        let (_, record) = workshop.record_patched(&options, patch, &base, &what);
+        assert_eq!(record.watch.refused, None);
+        record.tracking.cost_ns
+    };
+    let watching = cost_of(signed_patch(&base, &tracked));
+    let quiet = cost_of(SignedPatch::that_watches_nothing(&base, &tracked));
+    assert!(watching > SWITCHES * 1000, "{watching} ns");
+    assert!(quiet < SWITCHES * 1000, "{quiet} ns");
+}
+
+#[test]
+fn a_build_that_watches_nothing_opens_no_watchpoint() {
+    let workshop = Workshop::new();
+    let (base, tracked) = workshop.compile_pair(&[]);
+    let hits = |patch| {
+        let (_, record) = workshop.record_patched(&[], patch, &base, &["watch"]);
+        assert_eq!(record.watch.refused, None);
+        (record.watch.armed > 0, record.watch.counted > 0)
+    };
+    assert_eq!(hits(signed_patch(&base, &tracked)), (true, true));
+    let quiet = SignedPatch::that_watches_nothing(&base, &tracked);
+    assert_eq!(hits(quiet), (false, false));
 }
 
 #[test]

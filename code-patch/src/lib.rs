@@ -18,7 +18,7 @@ mod make;
 
 pub use error::PatchError;
 #[cfg(feature = "make")]
-pub use make::{SecretKey, make};
+pub use make::{SecretKey, Terms, make};
 pub use open::{PublicKey, VerifiedPatch, open};
 
 use sha2::{Digest, Sha256};

@@ -38,22 +38,30 @@ impl SecretKey {
     }
 }
 
+/// What a patch is for; the words of its manifest that are not about bytes.
+#[derive(Clone, Debug)]
+pub struct Terms {
+    pub build: BuildId,
+    pub variant: VariantRef,
+    pub version: u64,
+    pub expires: u64,
+    pub watches_nothing: bool,
+}
+
 /// Makes the signed patch that turns `base` into `result`.
 pub fn make(
     base: &[u8],
     result: &[u8],
-    build: BuildId,
-    variant: VariantRef,
-    version: u64,
-    expires: u64,
+    terms: Terms,
     key: &SecretKey,
 ) -> Result<Vec<u8>, PatchError> {
     let manifest = PatchManifest {
         schema: Schema::default(),
-        build,
-        variant,
-        version,
-        expires,
+        build: terms.build,
+        variant: terms.variant,
+        version: terms.version,
+        expires: terms.expires,
+        watches_nothing: terms.watches_nothing,
         base_sha256: sha256_hex(base),
         result_sha256: sha256_hex(result),
         result_size: result.len() as u64,

@@ -1,6 +1,6 @@
 //! A patch applies to exactly its base, and anything else is refused with its reason.
 
-use code_patch::{PatchError, PublicKey, SecretKey, make, open, sha256_hex};
+use code_patch::{PatchError, PublicKey, SecretKey, Terms, make, open, sha256_hex};
 use proptest::prelude::*;
 use sketch_model::{BuildId, CampaignId, VariantRef};
 
@@ -26,8 +26,14 @@ fn patch(key: &SecretKey, base: &[u8]) -> Vec<u8> {
         iteration: 2,
         plan: 0,
     };
-    let build = BuildId("abc".into());
-    make(base, &tracked(base), build, variant, 3, EXPIRES, key).unwrap()
+    let terms = Terms {
+        build: BuildId("abc".into()),
+        variant,
+        version: 3,
+        expires: EXPIRES,
+        watches_nothing: false,
+    };
+    make(base, &tracked(base), terms, key).unwrap()
 }
 
 fn keys() -> (SecretKey, PublicKey) {

@@ -47,9 +47,6 @@ pub struct ProgramAssignment {
     /// The failure under diagnosis.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<FailureKind>,
-    /// The tracked build watches nothing: no watchpoint need be opened for it.
-    #[serde(default)]
-    pub watches_nothing: bool,
     /// The share of runs that the tracked build gets; the others run P, so that
     /// P's own failure rate stays known.
     pub tracked_share: f64,

@@ -135,13 +135,6 @@ pub struct Assignment {
     /// than the original.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expected: Option<FailureKind>,
-    /// The tracked build watches nothing: no watchpoint need be opened for it.
-    #[serde(default, skip_serializing_if = "is_false")]
-    pub watches_nothing: bool,
-}
-
-fn is_false(flag: &bool) -> bool {
-    !flag
 }
 
 #[cfg(test)]

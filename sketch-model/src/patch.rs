@@ -14,6 +14,9 @@ pub struct PatchManifest {
     pub version: u64,
     /// Seconds since 1970 after which no agent applies it.
     pub expires: u64,
+    /// The tracked build aims no watchpoint, so none need be opened for it.
+    #[serde(default)]
+    pub watches_nothing: bool,
     /// SHA-256 of the file it applies to and of the file it makes, in hex.
     pub base_sha256: String,
     pub result_sha256: String,

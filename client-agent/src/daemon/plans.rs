@@ -85,7 +85,6 @@ impl Known {
             variant: plan.variant.filter(|_| tracked),
             finished: plan.finished,
             expected: plan.expected.clone(),
-            watches_nothing: plan.watches_nothing,
         }))
     }
 
@@ -192,7 +191,6 @@ impl Plans {
                     variant: single.variant,
                     finished: single.finished,
                     expected: single.expected,
-                    watches_nothing: single.watches_nothing,
                     tracked_share: 1.0,
                     canary_share: 1.0,
                     patch: None,

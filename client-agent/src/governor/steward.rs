@@ -27,6 +27,12 @@ const SELDOM: u32 = 10;
 /// A new seccomp filter should be known soon.
 const OFTEN: u32 = 3;
 
+/// What it costs a thread with watchpoints to give up its processor and get it back,
+/// aimed or not: the kernel has a list of events to put away and to fetch. Measured on a
+/// service that answers one request after the other (`docs/overhead.md`). Turning
+/// watchpoints off does not save it, so it is paid by tracking fewer runs.
+pub const SWITCH_NS: u64 = 1_300;
+
 /// What a start costs of which the runtime has measured so much. Pages of clones and
 /// rings are touched for the first time later: programs that end at once took 1.4
 /// and 1.7 times what was measured.

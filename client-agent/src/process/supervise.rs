@@ -25,6 +25,8 @@ pub struct Ended {
     pub ending: Ending,
     /// User and system time, the command's waited-for children included.
     pub cpu_us: u64,
+    /// How often its threads, and those children, gave up a processor.
+    pub switches: u64,
     /// A signal asked for the end while it ran.
     pub asked_to_end: bool,
 }
@@ -117,6 +119,7 @@ pub fn wait_watching(
     Ok(Ended {
         ending,
         cpu_us: microseconds(usage.ru_utime) + microseconds(usage.ru_stime),
+        switches: u64::try_from(usage.ru_nvcsw + usage.ru_nivcsw).unwrap_or(0),
         asked_to_end,
     })
 }

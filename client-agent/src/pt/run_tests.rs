@@ -95,7 +95,6 @@ fn record(kernel: Box<dyn Kernel>, check: &str) -> RunRecord {
         trap_budget: 4096,
         watch_way: crate::policy::WatchWay::default(),
         costs: LazyCell::new(|| Costs::measure(false)),
-        quiet: false,
         modules: ModuleCache::default(),
     };
     let mut kept = Vec::new();

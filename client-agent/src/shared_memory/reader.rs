@@ -42,6 +42,13 @@ pub struct WatchStatus {
     pub backed_off: bool,
 }
 
+impl WatchStatus {
+    /// Whether watchpoints were opened, aimed or not.
+    pub fn is_open(&self) -> bool {
+        matches!(self.state, WatchState::Ready | WatchState::Signalled(_))
+    }
+}
+
 /// What a process left in its region.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remains {

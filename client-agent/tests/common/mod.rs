@@ -4,7 +4,7 @@
 pub mod daemon;
 pub mod server;
 
-pub use server::{FakeServer, signed_patch};
+pub use server::{FakeServer, SignedPatch, signed_patch};
 
 use sketch_model::{BuildId, CampaignId, RunRecord, VariantRef};
 use std::{
@@ -125,7 +125,19 @@ impl Workshop {
         (base, tracked): &(PathBuf, PathBuf),
         arguments: &[&str],
     ) -> (Output, RunRecord) {
-        let server = FakeServer::start(Some(signed_patch(base, tracked)));
+        let patch = signed_patch(base, tracked);
+        self.record_patched(options, patch, base, arguments)
+    }
+
+    /// Runs what a patch makes of `base` under the agent.
+    pub fn record_patched(
+        &self,
+        options: &[&str],
+        patch: SignedPatch,
+        base: &Path,
+        arguments: &[&str],
+    ) -> (Output, RunRecord) {
+        let server = FakeServer::start(Some(patch));
         let output = self
             .agent()
             .args(["--server", &server.url, "--key", &server.key()])

@@ -18,14 +18,29 @@ pub struct SignedPatch {
 }
 
 pub fn signed_patch(base: &Path, tracked: &Path) -> SignedPatch {
+    signed(base, tracked, false)
+}
+
+impl SignedPatch {
+    /// A patch to a build that is said to watch nothing, whatever it aims.
+    #[allow(dead_code)]
+    pub fn that_watches_nothing(base: &Path, tracked: &Path) -> SignedPatch {
+        signed(base, tracked, true)
+    }
+}
+
+fn signed(base: &Path, tracked: &Path, watches_nothing: bool) -> SignedPatch {
     let key = code_patch::SecretKey::generate().expect("a key");
     let bytes = code_patch::make(
         &fs::read(base).expect("base"),
         &fs::read(tracked).expect("tracked"),
-        build_id(base),
-        VARIANT,
-        1,
-        u64::MAX,
+        code_patch::Terms {
+            build: build_id(base),
+            variant: VARIANT,
+            version: 1,
+            expires: u64::MAX,
+            watches_nothing,
+        },
         &key,
     )
     .expect("a patch");

@@ -143,6 +143,8 @@ int main(int argc, char **argv) {
         pthread_barrier_wait(&barrier);
         pthread_join(thread, 0);
     }
+    if (!strcmp(what, "switches"))
+        for (int i = atoi(argv[2]); i > 0; i--) usleep(1);
     if (!strcmp(what, "aims"))
         // Two words that nobody touches, in turn.
         for (long i = atol(argv[2]); i > 0; i--) __failsketch_arm(0, (uint64_t)&untouched[i % 2], 8);

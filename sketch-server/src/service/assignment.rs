@@ -16,9 +16,7 @@
 
 use super::campaign::Campaign;
 use super::plans;
-use sketch_model::{
-    Assignment, AssignmentRequest, BuildId, CampaignState, Schema, Tier, VariantRef,
-};
+use sketch_model::{Assignment, AssignmentRequest, BuildId, CampaignState, Schema, VariantRef};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
@@ -40,11 +38,10 @@ impl Assigner {
         let first = most_wanted(campaigns);
         let tracked = wanted(campaigns, !turn.is_multiple_of(2));
         let variant = tracked.filter(|_| !turn.is_multiple_of(UNTRACKED_SHARE));
-        let given = variant.map(|campaign| (campaign, self.give(campaign, request)));
+        let given = variant.map(|campaign| self.give(campaign, request));
         Assignment {
             schema: Schema::default(),
-            variant: given.map(|(_, variant)| variant),
-            watches_nothing: given.is_some_and(watches_nothing),
+            variant: given,
             finished: first.is_none() && !campaigns.is_empty(),
             expected: variant
                 .and_then(|campaign| campaign.failure.as_ref())
@@ -62,12 +59,11 @@ impl Assigner {
         let tracked = wanted(campaigns, odd);
         let given = tracked.map(|campaign| {
             let plan = plans::next_for(&request.agent, request.tier, &campaign.plans, &|_| 0);
-            (campaign, campaign.variant(plan.unwrap_or(0)))
+            campaign.variant(plan.unwrap_or(0))
         });
         Assignment {
             schema: Schema::default(),
-            variant: given.map(|(_, variant)| variant),
-            watches_nothing: given.is_some_and(watches_nothing),
+            variant: given,
             finished: first.is_none() && !campaigns.is_empty(),
             expected: tracked
                 .and_then(|campaign| campaign.failure.as_ref())
@@ -92,11 +88,6 @@ impl Assigner {
         *count += 1;
         *count
     }
-}
-
-fn watches_nothing((campaign, variant): (&Campaign, VariantRef)) -> bool {
-    let mut plans = campaign.plans.iter();
-    plans.any(|p| p.plan == variant.plan && p.tier == Tier::Inline)
 }
 
 /// The campaign that agents work for first, of those that are not over.
@@ -129,7 +120,9 @@ mod tests {
     use crate::service::plans::PlanRuns;
     use crate::service::storage::BuildCounts;
     use crate::service::symbolize::LocatedFailure;
-    use sketch_model::{AgentId, CampaignId, FailureKind, SourceLocation, Statement, StatementId};
+    use sketch_model::{
+        AgentId, CampaignId, FailureKind, SourceLocation, Statement, StatementId, Tier,
+    };
 
     fn tracking(id: u64, untracked_failures: u64) -> Campaign {
         let failure = LocatedFailure {
@@ -196,12 +189,6 @@ mod tests {
         assert_eq!((count(None), count(Some(2))), (10, 0));
         assert!(count(Some(0)).abs_diff(count(Some(1))) <= 8, "{watching:?}");
         assert_eq!(given(Tier::Inline), Some(2));
-        let quiet = |tier| {
-            let assigner = Assigner::default();
-            let assignment = assigner.assign(&request(tier), &[campaign.clone()]);
-            assignment.watches_nothing
-        };
-        assert!(quiet(Tier::Inline) && !quiet(Tier::Watchpoints));
     }
 
     #[test]

@@ -85,7 +85,6 @@ fn nothing(build: &BuildId) -> ProgramAssignment {
         variant: None,
         finished: false,
         expected: None,
-        watches_nothing: false,
         tracked_share: 0.0,
         canary_share: 0.0,
         patch: None,
@@ -126,7 +125,6 @@ async fn program(
     Ok(ProgramAssignment {
         variant: Some(variant),
         expected: standing.expected,
-        watches_nothing: standing.watches_nothing,
         tracked_share: 1.0 - 1.0 / UNTRACKED_SHARE as f64,
         canary_share: CANARY_SHARE,
         patch,

@@ -11,7 +11,7 @@ use super::promotion::{Promotion, met_by, placed_in};
 use super::storage::{Blobs, IterationRecord, StorageError};
 use super::trace_reader::TraceReader;
 use super::workshop::{TrackedBinary, Workshop, WorkshopError};
-use code_patch::SecretKey;
+use code_patch::{SecretKey, Terms};
 use sketch_model::{CampaignId, Slice, TrackingPlan};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -145,10 +145,13 @@ fn prepare(
         let patch = code_patch::make(
             &base,
             &tracked.deployed,
-            campaign.build.clone(),
-            variant,
-            patch_version,
-            expiry(),
+            Terms {
+                build: campaign.build.clone(),
+                variant,
+                version: patch_version,
+                expires: expiry(),
+                watches_nothing: plan.watched.is_empty(),
+            },
             &tools.key,
         )
         .map_err(|e| problem(&e.to_string()))?;
