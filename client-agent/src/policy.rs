@@ -17,6 +17,9 @@ pub enum WatchWay {
     #[default]
     Ring,
     Sigtrap,
+    /// There are to be no watchpoints. Threads that switch often pay for them at every
+    /// switch, whether they are hit or not.
+    None,
 }
 
 /// The policy for one program.

@@ -2,10 +2,11 @@
 
 use crate::{
     check, clock, failure,
-    governor::steward::SWITCH_NS,
+    governor::switches::SWITCH_NS,
     hang::Hang,
     modules::MainModule,
     perf::collector::Collected,
+    policy::WatchWay,
     process::{supervise::Ended, sys},
     program::KnownProgram,
     pt::Tracing,
@@ -117,17 +118,21 @@ impl Recording<'_> {
             None => Vec::new(),
         };
         let mut tracking = take(&mut collected.report.tracking);
-        if remains.watch.is_open() && tracking.max_overhead.is_some() {
-            tracking.cost_ns += moment.ended().map_or(0, |ended| ended.switches) * SWITCH_NS;
+        if remains.watch.stayed_open() && tracking.max_overhead.is_some() {
+            let switches = moment.ended().map_or(0, |ended| ended.switches);
+            tracking.cost_ns += switches.saturating_sub(collected.report.switches) * SWITCH_NS;
         }
         gaps.extend(record::pauses(&tracking));
-        let watch = record::watch_record(
+        let mut watch = record::watch_record(
             self.tracked.is_some_and(TrackedBuild::watches),
             self.asked_to_watch,
             &remains.watch,
             collected,
             &mut gaps,
         );
+        if recorder.watch_way == WatchWay::None && watch.refused.is_some() {
+            watch.refused = Some("the policy allows no watchpoints (watch_way)".into());
+        }
         RunRecord {
             schema: Schema::default(),
             id: record::run_id(&recorder.agent.0, sys::unique_u64()),

@@ -291,7 +291,7 @@ impl Supervisor<'_> {
             arm_limit: recorder.trap_budget,
             watch_way: match recorder.watch_way {
                 WatchWay::Any => WAY_ANY,
-                WatchWay::Ring => WAY_RING,
+                WatchWay::Ring | WatchWay::None => WAY_RING,
                 WatchWay::Sigtrap => WAY_SIGTRAP,
             },
             reply_patience_ms: REPLY_PATIENCE_MS,

@@ -10,6 +10,7 @@ use crate::{
     },
     modules::ModuleCache,
     perf::probe,
+    policy::WatchWay,
     preload, privacy,
     process::{environment, supervise::Ended, sys},
     program::{KnownProgram, ProgramKind},
@@ -111,7 +112,10 @@ impl<'a> Session<'a> {
             true => PtSource::of_this_machine().ok(),
             false => None,
         };
-        let tier = probe::tier(pt.is_some());
+        let tier = match settings.policy.watch_way {
+            WatchWay::None => Tier::Inline,
+            _ => probe::tier(pt.is_some()),
+        };
         let measure: fn() -> Costs = match tier {
             Tier::Inline => || Costs::measure(false),
             Tier::Watchpoints | Tier::IntelPt => || Costs::measure(true),
@@ -255,8 +259,7 @@ impl<'a> Session<'a> {
                 }
             }
         }
-        let withheld = self.withheld(next.variant);
-        if let Some(reason) = withheld.or_else(|| self.prepare_tracked(next.variant)) {
+        if let Some(reason) = self.withheld(next.variant) {
             next.gaps.extend(reason);
             next.tracked = false;
         }
@@ -268,6 +271,14 @@ impl<'a> Session<'a> {
                     next.tracked = false;
                 }
             }
+        }
+        // Last, because making a build takes tens of milliseconds. What was set aside for
+        // one that cannot be made comes back when the run ends.
+        if next.tracked
+            && let Some(reason) = self.prepare_tracked(next.variant)
+        {
+            next.gaps.extend(reason);
+            next.tracked = false;
         }
         Ok(Some(next))
     }

@@ -62,6 +62,22 @@ fn without_perf_events_inline_probes_go_on_and_the_record_says_so() {
 }
 
 #[test]
+fn a_policy_without_watchpoints_leaves_hooks_alone_and_says_so() {
+    let workshop = Workshop::new();
+    let pair = workshop.compile_pair(&[]);
+    let no_watchpoints = ["--watch-way", "none"];
+    let (_, record) = workshop.record_tracked_with(&no_watchpoints, &pair, &["watch"]);
+    assert_eq!((record.tier, record.watch.armed), (Tier::Inline, 0));
+    let refused = record.watch.refused.as_deref();
+    assert_eq!(
+        refused,
+        Some("the policy allows no watchpoints (watch_way)")
+    );
+    let (_, record) = workshop.record_tracked_with(&no_watchpoints, &pair, &["kinds"]);
+    assert_eq!(record.threads[0].head.len(), 6);
+}
+
+#[test]
 fn without_shared_memory_the_program_runs_untouched_and_the_agent_says_so_once() {
     let workshop = Workshop::new();
     let pair = workshop.compile_pair(&[]);

@@ -81,6 +81,9 @@ pub fn spend(ticks: u64) {
         if looked_at != 0 && now > looked_at && now - looked_at > (*control).patience {
             turn_off(control, OFF_ALONE);
         }
+        if watch::release::is_wanted() {
+            watch::release::release();
+        }
     }
 }
 

@@ -77,6 +77,9 @@ pub struct Watch {
     pub tried: AtomicU32,
     /// Not zero: the slots have been put to sleep for good.
     pub asleep: AtomicU32,
+    /// Bit n: the events of slot n have been closed for good.
+    pub released: AtomicU32,
+    pub padding: u32,
     pub tried_word: AtomicU64,
     /// What each slot is aimed at: size's logarithm in the top bits, address below.
     pub aim: [AtomicU64; WATCH_SLOTS],

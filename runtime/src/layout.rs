@@ -15,7 +15,7 @@
 /// "FSKETCH" and a byte that no text has.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"FSKETCH\x01");
 /// Grows with every change of this file.
-pub const VERSION: u32 = 11;
+pub const VERSION: u32 = 12;
 
 /// Stands right before the constructor of the runtime inside a tracked build, at a
 /// multiple of its own length: so the agent finds it in a file without symbols.
@@ -325,6 +325,9 @@ pub struct Header {
     pub sigtrap_refused_errno: i32,
     /// One of the `ENDED_` constants.
     pub watch_ended: u32,
+    /// Not zero: the process has closed its watchpoints, as the agent asked.
+    pub watch_released: u32,
+    pub header_padding: u32,
     /// Arms that re-aimed a slot.
     pub arms: u64,
     /// Re-aims of one processor's event that the kernel refused.
@@ -408,6 +411,9 @@ pub struct Control {
     pub counter_forbidden: u32,
     /// Bit n: watchpoint slot n has been aimed.
     pub aimed: u32,
+    /// Not zero: the agent wants the watchpoints closed for good.
+    pub release_watch: u32,
+    pub control_padding: u32,
     /// The counter when `enabled` was first set.
     pub activated_at: u64,
     /// The counter when the agent last looked; zero before it first did.

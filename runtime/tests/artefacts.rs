@@ -119,7 +119,7 @@ fn the_preloadable_object_needs_the_loader_and_offers_what_it_stands_in_front_of
 #[test]
 fn the_layout_is_the_one_that_its_version_names() {
     // A change here must come with a new `layout::VERSION`.
-    assert_eq!(runtime::layout::VERSION, 11);
+    assert_eq!(runtime::layout::VERSION, 12);
     assert_eq!(size_of::<Event>(), 40);
     assert_eq!(
         size_of::<ThreadSlot>(),

@@ -10,9 +10,10 @@
 //! shared page and turn themselves off when it is empty
 //! (`runtime/inprocess/governor.rs`).
 //!
-//! [`policy`] decides within a run and [`steward`] looks and acts; [`ledger`]
-//! decides from run to run.
+//! [`policy`] decides within a run and [`steward`] looks and acts, also at
+//! [`switches`] between threads; [`ledger`] decides from run to run.
 
 pub mod ledger;
 pub mod policy;
 pub mod steward;
+pub mod switches;

@@ -5,7 +5,10 @@
 //! agent some microseconds and the program nothing: the processor time comes
 //! from the kernel, everything else from shared memory.
 
-use super::policy::{Action, Governor, Reading, Terms, Turn};
+use super::{
+    policy::{Action, BUCKET_NS, Governor, Reading, Terms, Turn},
+    switches::{SWITCH_NS, Switches},
+};
 use crate::{
     clock,
     perf::probe,
@@ -26,12 +29,6 @@ const MANY_THREADS: usize = 32;
 const SELDOM: u32 = 10;
 /// A new seccomp filter should be known soon.
 const OFTEN: u32 = 3;
-
-/// What it costs a thread with watchpoints to give up its processor and get it back,
-/// aimed or not: the kernel has a list of events to put away and to fetch. Measured on a
-/// service that answers one request after the other (`docs/overhead.md`). Turning
-/// watchpoints off does not save it, so it is paid by tracking fewer runs.
-pub const SWITCH_NS: u64 = 1_300;
 
 /// What a start costs of which the runtime has measured so much. Pages of clones and
 /// rings are touched for the first time later: programs that end at once took 1.4
@@ -68,6 +65,8 @@ impl Costs {
 pub struct Report {
     pub tracking: TrackingRecord,
     pub ended: EndedThreads,
+    /// Switches of threads with watchpoints that are on the account already.
+    pub switches: u64,
 }
 
 pub struct Steward {
@@ -82,6 +81,9 @@ pub struct Steward {
     look_ms: i32,
     looks: u32,
     ended: EndedThreads,
+    switches: Switches,
+    /// Watching has been ended.
+    released: bool,
 }
 
 impl Steward {
@@ -109,6 +111,8 @@ impl Steward {
             look_ms: SHORTEST_MS,
             looks: 0,
             ended: EndedThreads::default(),
+            switches: Switches::default(),
+            released: false,
         }
     }
 
@@ -136,6 +140,7 @@ impl Steward {
         };
         if self.looks % OFTEN == 1 {
             self.region.set_sandboxed(sys::has_seccomp_filter(pid));
+            self.count_switches(pid);
         }
         if self.looks.is_multiple_of(SELDOM) || self.region.used_slots() > MANY_THREADS {
             self.region
@@ -157,9 +162,34 @@ impl Steward {
         sys::is_debugged(self.region.pid()?).then_some("the program is being debugged")
     }
 
-    /// Ends the watching of this run: no slot is aimed again.
-    pub fn stop_aiming(&self) {
-        self.region.stop_aiming();
+    /// Once watching has been ended, switches are not charged any more: it would keep
+    /// recording off, and so keep the process from closing its events.
+    fn count_switches(&mut self, pid: i32) {
+        if self.share.is_some() && !self.released && self.region.watch_is_open() {
+            let more = self.switches.more(pid);
+            self.charge(more * SWITCH_NS);
+        }
+    }
+
+    /// How many switches there were, if they alone have used up half of what tracking
+    /// may cost. Turning recording off would not end that.
+    pub fn too_many_switches(&self) -> Option<u64> {
+        let share = self.share?;
+        let seen = self.switches.seen();
+        let most_ns = (BUCKET_NS as f64 + share * self.cpu_ns as f64) / 2.0;
+        ((seen * SWITCH_NS) as f64 > most_ns).then_some(seen)
+    }
+
+    /// Ends the watching of this run: no slot is aimed again, and the process is to
+    /// close its events.
+    pub fn release_watch(&mut self) {
+        self.released = true;
+        self.region.release_watch();
+    }
+
+    /// Whether it has closed them.
+    pub fn watch_is_released(&self) -> bool {
+        self.released && self.region.watch_is_released()
     }
 
     /// The process that records.
@@ -226,7 +256,7 @@ impl Steward {
         self.govern(ended);
         let hits_ns = self.hits as f64 * self.terms.hit_ns as f64;
         let left_ns = self.region.credit() as f64 / self.terms.ticks_per_ns;
-        let first = super::policy::BUCKET_NS as f64;
+        let first = BUCKET_NS as f64;
         // Deposits are net of hits, so what is missing is all the rest: start, hooks,
         // aiming and turning.
         let cost_ns = match self.share {
@@ -245,6 +275,7 @@ impl Steward {
                 cost_ns: cost_ns as u64,
             },
             ended: self.ended,
+            switches: self.switches.seen(),
         }
     }
 }

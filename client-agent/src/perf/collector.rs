@@ -83,6 +83,8 @@ struct Watching {
     hits: u64,
     ended_early: Option<String>,
     refused: Option<String>,
+    /// What a receiver that is no more has delivered.
+    collected: Collected,
 }
 
 impl Watching {
@@ -94,6 +96,7 @@ impl Watching {
             hits: 0,
             ended_early: None,
             refused: None,
+            collected: Collected::default(),
         }
     }
 
@@ -140,6 +143,15 @@ impl Watching {
             ));
         }
         let turn = self.steward.look(hits);
+        if let Some(switches) = self.steward.too_many_switches() {
+            self.end_early(format!(
+                "watching ended before the run did: its threads gave up their processors {switches} \
+                 times, and each time costs more with watchpoints"
+            ));
+        }
+        if self.steward.watch_is_released() {
+            self.let_go();
+        }
         let seen = self.receiver.as_ref().is_some_and(|r| r.can_be_seen());
         if seen && let Some(who) = self.steward.onlooker() {
             self.end_early(format!(
@@ -154,9 +166,28 @@ impl Watching {
     fn end_early(&mut self, why: String) {
         if self.ended_early.is_none() {
             self.ended_early = Some(why);
-            self.steward.stop_aiming();
+            self.steward.release_watch();
             self.turn(false);
         }
+    }
+
+    /// Takes what the receiver has, and closes its events. No more hits can come: the
+    /// process has closed its own descriptors.
+    fn let_go(&mut self) {
+        let Some(mut receiver) = self.receiver.take() else {
+            return;
+        };
+        receiver.drain();
+        let collected = &mut self.collected;
+        for (_, event) in receiver.events() {
+            match sys::read_count(event) {
+                Ok(count) => collected.counted += count,
+                Err(e) => collected
+                    .gaps
+                    .push(format!("a watchpoint's counter could not be read: {e}")),
+            }
+        }
+        receiver.collect(self.steward.pid(), collected);
     }
 
     fn drain(&mut self) {
@@ -222,25 +253,14 @@ impl Watching {
     }
 
     fn collect(mut self) -> Collected {
-        let pid = self.steward.pid();
         let last_hits = self.new_hits();
+        self.let_go();
         let mut collected = Collected {
             refused: self.refused,
             ended_early: self.ended_early.is_some(),
             report: self.steward.finish(last_hits),
-            ..Collected::default()
+            ..self.collected
         };
-        if let Some(receiver) = self.receiver {
-            for (_, event) in receiver.events() {
-                match sys::read_count(event) {
-                    Ok(count) => collected.counted += count,
-                    Err(e) => collected
-                        .gaps
-                        .push(format!("a watchpoint's counter could not be read: {e}")),
-                }
-            }
-            receiver.collect(pid, &mut collected);
-        }
         collected.hits.sort_by_key(|hit| hit.handled_ns);
         collected.gaps.extend(self.ended_early);
         collected

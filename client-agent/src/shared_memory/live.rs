@@ -7,7 +7,7 @@
 use super::threads::{self, EndedThreads};
 use runtime::layout::{
     Control, Header, OFF_HITS, OFF_HOOKS, Region, SLOT_BUSY, SLOT_FREE, SLOT_USED, THREAD_SLOTS,
-    ThreadSlot,
+    ThreadSlot, WATCH_READY,
 };
 use sketch_model::PauseReason;
 use std::{
@@ -167,10 +167,24 @@ impl LiveRegion {
             .load(Ordering::Acquire)
     }
 
-    /// No watchpoint is aimed any more.
-    pub fn stop_aiming(&self) {
+    /// Whether the process has watchpoints, aimed or not.
+    pub fn watch_is_open(&self) -> bool {
+        let state = offset_of!(Region, header) + offset_of!(Header, watch_state);
+        self.u32_at(state).load(Ordering::Acquire) == WATCH_READY
+    }
+
+    /// No watchpoint is aimed any more, and the process is to close them.
+    pub fn release_watch(&self) {
         self.u64_at(offset_of!(Region, header) + offset_of!(Header, arm_limit))
             .store(0, Ordering::Release);
+        self.control(offset_of!(Control, release_watch))
+            .store(1, Ordering::Release);
+    }
+
+    /// Whether it has.
+    pub fn watch_is_released(&self) -> bool {
+        let released = offset_of!(Region, header) + offset_of!(Header, watch_released);
+        self.u32_at(released).load(Ordering::Acquire) != 0
     }
 
     /// Whether recording is off for good.

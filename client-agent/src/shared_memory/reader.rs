@@ -40,12 +40,14 @@ pub struct WatchStatus {
     pub disarms: u64,
     /// The program did something that hits by SIGTRAP would have disturbed.
     pub backed_off: bool,
+    /// They were closed before the run ended.
+    pub released: bool,
 }
 
 impl WatchStatus {
-    /// Whether watchpoints were opened, aimed or not.
-    pub fn is_open(&self) -> bool {
-        matches!(self.state, WatchState::Ready | WatchState::Signalled(_))
+    /// Whether watchpoints were open to the end, aimed or not.
+    pub fn stayed_open(&self) -> bool {
+        !self.released && matches!(self.state, WatchState::Ready | WatchState::Signalled(_))
     }
 }
 
@@ -230,6 +232,7 @@ fn read_watch(words: Words<'_>, gaps: &mut Vec<String>) -> WatchStatus {
         arms_sandboxed: u64_of(offset_of!(Header, arms_sandboxed)),
         disarms: u64_of(offset_of!(Header, disarms)),
         backed_off: ended != ENDED_NOT,
+        released: u32_of(offset_of!(Header, watch_released)) != 0,
     };
     for (count, what) in [
         (

@@ -13,12 +13,15 @@
 //! object there is another one. The next access that is to be watched aims the
 //! slot again.
 //!
+//! Watching may end before the run does; then the events are closed (`release.rs`).
+//!
 //! Whatever is refused is written down and the program goes on without: a
 //! seccomp filter, or a program that closes all descriptors, only costs us the
 //! watchpoints.
 
 mod hand_over;
 pub mod hits;
+pub mod release;
 mod ring;
 pub mod sigtrap;
 mod way;
@@ -171,6 +174,10 @@ pub fn arm(slot: u32, address: u64, size: u32) {
     let address = address & !((1u64 << shift) - 1);
     // A null pointer's field is not worth losing the present aim for.
     if !(LOWEST_AIM..USER_ADDRESSES_END).contains(&address) {
+        return;
+    }
+    if release::is_wanted() {
+        release::release();
         return;
     }
     let aim = (shift as u64) << SIZE_SHIFT | address;
