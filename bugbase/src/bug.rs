@@ -8,7 +8,7 @@
 use crate::check::{check, find_statement, find_statements};
 use crate::workload::Workload;
 use anyhow::{Context, Result, bail};
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -138,7 +138,7 @@ pub struct FailurePoint {
 }
 
 /// How the cost of a work is measured.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
     /// Run by run, each of them tracked.

@@ -4,6 +4,7 @@
 //! on where it was (`--resume`).
 
 use super::paired::{Ratios, percent, percent_of_sums};
+use crate::bug::Measure;
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -25,6 +26,9 @@ pub struct Row {
     pub work: String,
     /// "A/A", "agent", "tracked", "fleet", or the name of another tool.
     pub what: String,
+    /// How the work's cost is measured.
+    #[serde(default)]
+    pub measure: Measure,
     /// Of a tracked build: "2" … "whole", "both" …, and whether it was governed.
     pub sigma: String,
     pub mode: String,
@@ -102,6 +106,23 @@ impl Row {
         }
     }
 
+    /// Whether it tells if the governor's promise holds: over many runs, or a long one.
+    pub fn is_of_aim(&self) -> bool {
+        match self.what.as_str() {
+            "tracked" => self.measure == Measure::Service && self.governed && self.mode == "both",
+            "A/A" | "agent" | "fleet" => self.measure != Measure::Runs,
+            _ => false,
+        }
+    }
+
+    /// One name for what is the same in many short runs and in a long one.
+    pub fn name_of_aim(&self) -> String {
+        match self.what.as_str() {
+            "fleet" | "tracked" => format!("σ {}", self.sigma),
+            other => other.to_owned(),
+        }
+    }
+
     pub fn line(&self) -> String {
         let shown = |ratios: &Option<Ratios>| ratios.as_ref().map_or("–".into(), percent);
         let share =
@@ -143,6 +164,10 @@ pub fn heading() -> String {
 }
 
 impl PatchRow {
+    pub fn is_for(&self, program: &str, sigma: &str, mode: &str) -> bool {
+        (&*self.program, &*self.sigma, &*self.mode) == (program, sigma, mode)
+    }
+
     pub fn line(&self) -> String {
         let apply = self.apply_ms.map_or("–".into(), |ms| format!("{ms:.1}"));
         format!(
@@ -203,6 +228,12 @@ impl Measured {
         }
         let text = serde_json::to_string_pretty(self)? + "\n";
         fs::write(file, text).with_context(|| format!("writing {}", file.display()))
+    }
+
+    /// The patch of that name, if it was made already.
+    pub fn known_patch(&self, program: &str, sigma: &str, mode: &str) -> Option<&PatchRow> {
+        let mut patches = self.patches.iter();
+        patches.find(|known| known.is_for(program, sigma, mode))
     }
 
     /// The row of that name, if it was measured already.

@@ -41,8 +41,8 @@ const LONGEST_COUNT: f64 = 300.0;
 /// A run may take this many times the seconds of a row before it is given up.
 const LONGEST_RUN: f64 = 6.0;
 
-/// σ and mode of a campaign's first iteration.
-const FLEET: (&str, &str) = ("16", "both");
+/// What a fleet tracks.
+const FLEET_MODE: &str = "both";
 
 #[derive(clap::Args)]
 pub struct Choice {
@@ -137,6 +137,9 @@ impl Bench<'_> {
             self.row(&subject, &work, "agent", None, Ok(Way::Agent(None, 1.0)))?;
             if work.measure == Measure::Fleet {
                 self.fleet(&subject, &work, &patches)?;
+                if !self.choice.no_instructions {
+                    self.instructions(&subject, &work, &patches)?;
+                }
                 continue;
             }
             for (patch, file) in &patches {
@@ -149,14 +152,8 @@ impl Bench<'_> {
                     self.row(&subject, &work, "tracked", Some((patch, percent)), way)?;
                 }
             }
-            if work.measure == Measure::Service {
-                continue;
-            }
-            if !self.choice.no_rivals {
+            if work.measure == Measure::Runs && !self.choice.no_rivals {
                 self.rivals(&subject, &work)?;
-            }
-            if !self.choice.no_instructions {
-                self.instructions(&subject, &work, &patches)?;
             }
         }
         Ok(())
@@ -169,8 +166,7 @@ impl Bench<'_> {
         work: &Work,
         patches: &[(PatchRow, Option<PathBuf>)],
     ) -> Result<()> {
-        let is_first = |p: &PatchRow| (p.sigma.as_str(), p.mode.as_str()) == FLEET;
-        for (patch, file) in patches.iter().filter(|(patch, _)| is_first(patch)) {
+        for (patch, file) in patches.iter().filter(|(p, _)| p.mode == FLEET_MODE) {
             let _ = fs::remove_dir_all(subject.fleet_cache());
             let way = file.as_deref().map(Way::Fleet);
             let way = way.ok_or_else(|| patch.remark.clone());
@@ -190,19 +186,39 @@ impl Bench<'_> {
         for sigma in &self.choice.sigma {
             for mode in &self.choice.mode {
                 let file = folder.join(format!("{sigma}-{mode}.patch"));
-                let (mut row, made) = self.patch(subject, sigma, mode, &file)?;
-                if made {
-                    row.apply_ms = Some(self.apply(subject, &file)?);
-                }
+                let (row, made) = match self.measured.known_patch(&subject.name, sigma, mode) {
+                    Some(known) if known.remark.is_empty() == file.exists() => {
+                        (known.clone(), file.exists())
+                    }
+                    _ => self.new_patch(subject, sigma, mode, &file)?,
+                };
                 println!("{}", row.line());
-                let known = &mut self.measured.patches;
-                known.retain(|k| (&k.program, &k.sigma, &k.mode) != (&row.program, sigma, mode));
-                known.push(row.clone());
-                self.measured.save(&self.file)?;
                 all.push((row, made.then_some(file)));
             }
         }
         Ok(all)
+    }
+
+    /// A patch that was not measured before; whether it could be made.
+    fn new_patch(
+        &mut self,
+        subject: &Subject,
+        sigma: &str,
+        mode: &str,
+        file: &Path,
+    ) -> Result<(PatchRow, bool)> {
+        if file.exists() {
+            fs::remove_file(file)?;
+        }
+        let (mut row, made) = self.patch(subject, sigma, mode, file)?;
+        if made {
+            row.apply_ms = Some(self.apply(subject, file)?);
+        }
+        let known = &mut self.measured.patches;
+        known.retain(|k| !k.is_for(&subject.name, sigma, mode));
+        known.push(row.clone());
+        self.measured.save(&self.file)?;
+        Ok((row, made))
     }
 
     fn patch(
@@ -287,6 +303,7 @@ impl Bench<'_> {
             program: subject.name.clone(),
             work: work.name.clone(),
             what: what.to_owned(),
+            measure: work.measure,
             sigma: patch.map_or(String::new(), |(p, _)| p.sigma.clone()),
             mode: patch.map_or(String::new(), |(p, _)| p.mode.clone()),
             governed: patch.is_some_and(|(_, percent)| percent > 0.0),
@@ -418,7 +435,7 @@ impl Bench<'_> {
         let mut original = None;
         for (patch, file) in patches
             .iter()
-            .filter(|(p, file)| p.mode == "both" && file.is_some())
+            .filter(|(p, file)| p.mode == FLEET_MODE && file.is_some())
         {
             let mut row = InstructionRow {
                 program: subject.name.clone(),
@@ -456,23 +473,31 @@ impl Bench<'_> {
         self.measured.save(&self.file)
     }
 
-    /// What the aim is about: all runs of a program together, one in so many tracked.
+    /// What the aim is about: all runs of a program together, one in so many tracked,
+    /// and one long run.
     fn fleet_summary(&self) {
-        for what in ["A/A", "agent", "fleet"] {
-            let rows = self.measured.rows.iter().filter(|row| row.what == what);
+        let rows = self.measured.rows.iter();
+        let of_aim = rows.filter(|row| row.is_of_aim());
+        let mut names: Vec<String> = of_aim.clone().map(Row::name_of_aim).collect();
+        names.sort();
+        names.dedup();
+        println!("\nMany short runs, and one long run, with the governor at 1%:");
+        for name in names {
+            let rows = of_aim.clone().filter(|row| row.name_of_aim() == name);
             let cpu: Vec<&Ratios> = rows.filter_map(|row| row.program_cpu.as_ref()).collect();
+            if cpu.is_empty() {
+                continue;
+            }
             let count = cpu.len() as f64;
             let mean = cpu.iter().map(|r| r.sums - 1.0).sum::<f64>() / count;
             let reach = cpu.iter().map(|r| r.sums_reach.powi(2)).sum::<f64>().sqrt() / count;
             let worst = cpu.iter().map(|r| r.sums - 1.0).fold(f64::MIN, f64::max);
-            if !cpu.is_empty() {
-                println!(
-                    "{what}: {:+.2}% ± {:.2} mean, {:+.2}% worst over the work of all programs",
-                    100.0 * mean,
-                    100.0 * reach,
-                    100.0 * worst
-                );
-            }
+            println!(
+                "{name:<38} {:+.2}% ± {:.2} mean, {:+.2}% worst of {count}",
+                100.0 * mean,
+                100.0 * reach,
+                100.0 * worst
+            );
         }
     }
 
