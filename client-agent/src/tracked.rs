@@ -5,6 +5,7 @@ use crate::{
     elf::ElfFacts,
     error::AgentError,
     modules::MainModule,
+    newest::Newest,
     preload::write_whole,
     process::sys::{self, MemoryUse},
     program::KnownProgram,
@@ -104,14 +105,38 @@ impl PatchSource<'_> {
         // server at the same address) is fetched once more.
         if let Ok(patch) = fs::read(&cached)
             && let Ok(result) = apply(&patch, key, program, variant)
+            && self.admit(&result, key, program, variant).is_ok()
         {
             return seal(result, program, variant);
         }
         let patch = self.upstream.patch(variant)?;
         let result = apply(&patch, key, program, variant)?;
+        self.admit(&result, key, program, variant)?;
         // Only a patch that passed is kept; without a cache it is just slower.
         let _ = write_whole(&cached, &patch);
         seal(result, program, variant)
+    }
+
+    /// Refuses a patch that is older than one that was run before.
+    fn admit(
+        &self,
+        patch: &Applied,
+        key: &PublicKey,
+        program: &KnownProgram,
+        variant: VariantRef,
+    ) -> Result<(), AgentError> {
+        let newest = Newest::kept(self.cache, key.fingerprint(), &program.build, variant);
+        let admitted = newest.change(|newest| newest.admit(variant, patch.version));
+        admitted.map_err(|newer| {
+            AgentError::PatchRefused(format!(
+                "it is version {} of iteration {}, and {newer} was run here before; it was replaced \
+                 a moment ago, or somebody serves an old patch again. If the server was set back to \
+                 a backup, remove {}",
+                patch.version,
+                variant.iteration,
+                newest.file().display()
+            ))
+        })
     }
 
     /// Where the patch of a variant is kept.
@@ -151,6 +176,7 @@ fn apply(
     }
     Ok(Applied {
         watches: !manifest.watches_nothing,
+        version: manifest.version,
         bytes: patch.apply(&program.bytes).map_err(refused)?,
     })
 }
@@ -159,10 +185,11 @@ fn apply(
 struct Applied {
     bytes: Vec<u8>,
     watches: bool,
+    version: u64,
 }
 
 fn seal(
-    Applied { bytes, watches }: Applied,
+    Applied { bytes, watches, .. }: Applied,
     program: &KnownProgram,
     variant: VariantRef,
 ) -> Result<TrackedBuild, AgentError> {

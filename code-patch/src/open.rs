@@ -10,7 +10,10 @@ use std::io::Read;
 const LARGEST_RESULT: u64 = 4 << 30;
 
 /// The server's key, pinned by the operator.
-pub struct PublicKey(minisign_verify::PublicKey);
+pub struct PublicKey {
+    key: minisign_verify::PublicKey,
+    fingerprint: String,
+}
 
 impl PublicKey {
     /// Reads the text of a `.pub` file, or the key's base64 line alone.
@@ -21,8 +24,16 @@ impl PublicKey {
         } else {
             minisign_verify::PublicKey::from_base64(text)
         };
-        key.map(PublicKey)
-            .map_err(|e| PatchError::BadPublicKey(e.to_string()))
+        let line = text.lines().last().unwrap_or_default();
+        Ok(PublicKey {
+            key: key.map_err(|e| PatchError::BadPublicKey(e.to_string()))?,
+            fingerprint: sha256_hex(line.trim().as_bytes()),
+        })
+    }
+
+    /// A name for the key, in hex.
+    pub fn fingerprint(&self) -> &str {
+        &self.fingerprint
     }
 }
 
@@ -38,7 +49,7 @@ pub fn open(bytes: &[u8], key: &PublicKey, now: u64) -> Result<VerifiedPatch, Pa
     let container = container::split(bytes)?;
     let signature = minisign_verify::Signature::decode(container.signature)
         .map_err(|e| PatchError::BadSignature(e.to_string()))?;
-    key.0
+    key.key
         .verify(container.signed, &signature, false)
         .map_err(|e| PatchError::BadSignature(e.to_string()))?;
     let (manifest, code) = container::split_signed(container.signed)?;

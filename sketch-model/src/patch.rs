@@ -10,7 +10,8 @@ pub struct PatchManifest {
     pub schema: Schema,
     pub build: BuildId,
     pub variant: VariantRef,
-    /// Grows with each patch that a server makes. Agents do not compare it yet.
+    /// Grows with each patch that a server makes: an agent takes none that is older
+    /// than what it has run of the campaign.
     pub version: u64,
     /// Seconds since 1970 after which no agent applies it.
     pub expires: u64,

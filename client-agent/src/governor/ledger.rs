@@ -25,12 +25,9 @@
 //! `./dev bench overhead` measures those, too.
 
 use super::policy::BUCKET_NS;
-use crate::{error::AgentError, preload::write_whole};
+use crate::kept::Kept;
 use serde::{Deserialize, Serialize};
-use std::{
-    fs::{self, File},
-    path::{Path, PathBuf},
-};
+use std::path::Path;
 
 /// What a program may cost before it has earned anything on this machine.
 pub const FIRST_NS: i64 = BUCKET_NS as i64;
@@ -89,11 +86,11 @@ impl Account {
     }
 }
 
-/// The account of one program on this machine, kept in a small file. Every change
-/// is made under a lock, so that runs side by side all count.
+/// The account of one program on this machine. If it cannot be kept, the machine pays
+/// the first credit more often, which is little.
 #[derive(Clone, Debug)]
 pub struct Ledger {
-    file: PathBuf,
+    account: Kept<Account>,
     share: f64,
 }
 
@@ -102,14 +99,14 @@ impl Ledger {
         // Build ids are hexadecimal; whatever else comes must not leave the folder.
         let name: String = build.chars().filter(char::is_ascii_alphanumeric).collect();
         Ledger {
-            file: cache.join(format!("{name}.account")),
+            account: Kept::in_file(cache.join(format!("{name}.account"))),
             share,
         }
     }
 
     /// Whether a tracked build may run now; the sentence says why not.
     pub fn admit(&self) -> Result<Reserved, String> {
-        let (admitted, account) = self.change(|account| (account.admit(), *account));
+        let (admitted, account) = self.account.change(|account| (account.admit(), *account));
         admitted.ok_or_else(|| {
             format!(
                 "the tracked build was not run: a run of it costs {:.2} ms beyond the {}% of \
@@ -122,23 +119,8 @@ impl Ledger {
 
     /// Takes note of a run.
     pub fn settle(&self, cpu_ns: u64, reserved: Reserved, cost_ns: Option<u64>) {
-        self.change(|account| account.settle(self.share, cpu_ns, reserved, cost_ns));
-    }
-
-    /// A file that cannot be read or written begins anew: then a machine pays
-    /// the first credit more often, which is little, and no run fails for it.
-    fn change<T>(&self, change: impl FnOnce(&mut Account) -> T) -> T {
-        let lock = File::create(self.file.with_extension("account-lock"));
-        let _held = lock.and_then(|file| file.lock().map(|()| file));
-        let bytes = fs::read(&self.file).unwrap_or_default();
-        let mut account: Account = serde_json::from_slice(&bytes).unwrap_or_default();
-        let answer = change(&mut account);
-        let saved: Result<(), AgentError> = match serde_json::to_vec(&account) {
-            Ok(bytes) => write_whole(&self.file, &bytes),
-            Err(_) => Ok(()),
-        };
-        let _ = saved;
-        answer
+        self.account
+            .change(|account| account.settle(self.share, cpu_ns, reserved, cost_ns));
     }
 }
 
@@ -146,6 +128,7 @@ impl Ledger {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use std::fs;
 
     const MS: u64 = 1_000_000;
 
@@ -212,13 +195,13 @@ mod tests {
     fn a_damaged_file_begins_anew() {
         let folder = tempfile::tempdir().expect("a folder");
         let ledger = Ledger::of_build(folder.path(), "ab../12", 0.01);
-        assert_eq!(ledger.file, folder.path().join("ab12.account"));
-        fs::write(&ledger.file, b"nonsense").expect("writable");
+        assert_eq!(ledger.account.file(), folder.path().join("ab12.account"));
+        fs::write(ledger.account.file(), b"nonsense").expect("writable");
         let aside = ledger.admit().expect("the first credit");
         ledger.settle(6 * MS, aside, Some(30 * MS));
         let refused = ledger.admit().expect_err("in debt");
         assert!(refused.contains("ms beyond the 1%"), "{refused}");
-        let bytes = fs::read(&ledger.file).expect("kept");
+        let bytes = fs::read(ledger.account.file()).expect("kept");
         assert!(serde_json::from_slice::<Account>(&bytes).is_ok());
     }
 

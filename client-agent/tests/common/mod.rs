@@ -4,7 +4,8 @@
 pub mod daemon;
 pub mod server;
 
-pub use server::{FakeServer, SignedPatch, signed_patch};
+#[allow(unused_imports)] // likewise
+pub use server::{FakeServer, SignedPatch, new_key, signed_patch, usual_terms};
 
 use sketch_model::{BuildId, CampaignId, RunRecord, VariantRef};
 use std::{

@@ -1,7 +1,8 @@
 //! A small server that assigns one tracked build and remembers what it is sent.
 
 use super::{VARIANT, build_id};
-use sketch_model::{AssignmentRequest, AssignmentsRequest, RunRecord};
+use code_patch::{SecretKey, Terms};
+use sketch_model::{AssignmentRequest, AssignmentsRequest, RunRecord, VariantRef};
 use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
@@ -15,38 +16,46 @@ use std::{
 pub struct SignedPatch {
     pub bytes: Vec<u8>,
     pub public_key: String,
+    variant: VariantRef,
 }
 
 pub fn signed_patch(base: &Path, tracked: &Path) -> SignedPatch {
-    signed(base, tracked, false)
+    SignedPatch::on_terms(base, tracked, &new_key(), usual_terms(base))
+}
+
+pub fn new_key() -> SecretKey {
+    SecretKey::generate().expect("a key")
+}
+
+pub fn usual_terms(base: &Path) -> Terms {
+    Terms {
+        build: build_id(base),
+        variant: VARIANT,
+        version: 1,
+        expires: u64::MAX,
+        watches_nothing: false,
+    }
 }
 
 impl SignedPatch {
     /// A patch to a build that is said to watch nothing, whatever it aims.
-    #[allow(dead_code)]
     pub fn that_watches_nothing(base: &Path, tracked: &Path) -> SignedPatch {
-        signed(base, tracked, true)
+        let terms = Terms {
+            watches_nothing: true,
+            ..usual_terms(base)
+        };
+        SignedPatch::on_terms(base, tracked, &new_key(), terms)
     }
-}
 
-fn signed(base: &Path, tracked: &Path, watches_nothing: bool) -> SignedPatch {
-    let key = code_patch::SecretKey::generate().expect("a key");
-    let bytes = code_patch::make(
-        &fs::read(base).expect("base"),
-        &fs::read(tracked).expect("tracked"),
-        code_patch::Terms {
-            build: build_id(base),
-            variant: VARIANT,
-            version: 1,
-            expires: u64::MAX,
-            watches_nothing,
-        },
-        &key,
-    )
-    .expect("a patch");
-    SignedPatch {
-        bytes,
-        public_key: key.public_key_text().expect("a public key"),
+    pub fn on_terms(base: &Path, tracked: &Path, key: &SecretKey, terms: Terms) -> SignedPatch {
+        let variant = terms.variant;
+        let base = fs::read(base).expect("base");
+        let tracked = fs::read(tracked).expect("tracked");
+        SignedPatch {
+            bytes: code_patch::make(&base, &tracked, terms, key).expect("a patch"),
+            public_key: key.public_key_text().expect("a public key"),
+            variant,
+        }
     }
 }
 
@@ -233,7 +242,7 @@ fn serve(mut connection: TcpStream, shared: &(Mutex<State>, Condvar)) {
             status = "404 Not Found";
             Vec::new()
         }
-        "GET /api/v1/patches/3/2" => match &state.patch {
+        path if path.starts_with("GET /api/v1/patches/") => match &state.patch {
             Some(patch) => patch.bytes.clone(),
             None => panic!("the agent asked for a patch that was not assigned"),
         },
@@ -261,12 +270,7 @@ fn assignment(state: &State) -> String {
     let finished = state
         .finished_after
         .is_some_and(|after| state.assignments > after);
-    let variant = match state.patch {
-        Some(_) => format!(
-            r#"{{"campaign":{},"iteration":{}}}"#,
-            VARIANT.campaign, VARIANT.iteration
-        ),
-        None => "null".into(),
-    };
+    let variant = state.patch.as_ref().map(|patch| patch.variant);
+    let variant = serde_json::to_string(&variant).expect("a variant or null");
     format!(r#"{{"schema":1,"variant":{variant},"finished":{finished}}}"#)
 }
