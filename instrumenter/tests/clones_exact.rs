@@ -211,3 +211,28 @@ fn what_cannot_be_cloned_is_linked_again_and_says_why() {
     let refused = is_relinked(thread_local, &["-O2", "-fPIC"], &["-pie"], "go");
     assert!(matches!(refused, Refusal::Relocation { .. }), "{refused}");
 }
+
+/// The compiler makes numbers of short words that are only compared; where a hook
+/// wants the comparison's result, it is a call that needs the word itself.
+#[test]
+fn a_literal_that_p_does_without_comes_along_with_the_clone() {
+    let source = "#include <stdio.h>\n#include <string.h>\n\
+        __attribute__((noinline)) int go(const char *word) {\n\
+            if (memcmp(word, \"get \", 4) == 0) return 1;\n\
+            if (memcmp(word, \"incr\", 4) == 0) return 2;\n\
+            return 3; }\n\
+        int main(void) { printf(\"%d%d%d\\n\", go(\"get x\"), go(\"incr x\"), go(\"else\")); return 0; }\n";
+    for (compile, link) in [("-fPIE", "-pie"), ("-fno-pie", "-no-pie")] {
+        let program = build(&[("p.c", source)], &["-O2", compile], &[link]);
+        let tracked = track(&program.build, &program.plan(&["go"])).unwrap();
+        assert_eq!(clones_of(&tracked), 1, "{}", tracked.way);
+        // P's own, which its code does not refer to, and the clone's.
+        let p = program.build.deployed().unwrap();
+        let count = |bytes: &[u8]| bytes.windows(5).filter(|w| w == b"incr\0").count();
+        assert_eq!((count(&p), count(&tracked.deployed)), (1, 2));
+        for recording in [false, true] {
+            let ran = run(&program.write("tracked", &tracked.deployed), &[], recording);
+            assert_eq!((ran.status.code(), &*ran.stdout), (Some(0), "123\n"));
+        }
+    }
+}

@@ -174,6 +174,11 @@ fn dynamic_thread_local(places: &[(u64, RelocationType)], function: &str) -> Opt
 }
 
 impl Bindings {
+    /// Whether P's code gives the symbol away.
+    pub fn know(&self, symbol: &str) -> bool {
+        self.addresses.contains_key(symbol) || self.slots.contains_key(symbol)
+    }
+
     /// Reads in P what the linker made of `reference`.
     fn learn(
         &mut self,

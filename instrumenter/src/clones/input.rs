@@ -2,8 +2,10 @@
 //!
 //! Code and its unwind entries are taken, and whatever they refer to within the
 //! object: jump tables, constants of the code, exception tables. Constants of
-//! the program are not: references to them lead to P's own. Debug info is taken
-//! for the server's copy.
+//! the program are not: references to them lead to P's own, but for those that P's
+//! code does not give away and whose address means nothing (string literals): hooks may
+//! make the compiler refer to one that it did without. Debug info is taken for the
+//! server's copy.
 
 use super::bind::Bindings;
 use super::refusal::Refusal;
@@ -32,6 +34,9 @@ pub struct Section<'d> {
     pub index: SectionIndex,
     pub name: &'d str,
     pub part: Part,
+    /// Linkers may merge what is in it with equal constants: the compiler has promised
+    /// that nobody compares addresses (LLVM's `unnamed_addr`).
+    pub merges: bool,
     pub bytes: &'d [u8],
     pub size: u64,
     pub align: u64,
@@ -71,12 +76,16 @@ impl<'d> Input<'d> {
             }
             for relocation in &known[at].relocations {
                 let symbol = file.symbol_by_index(relocation.symbol)?;
+                let target = symbol.section_index();
+                let target = known.iter().position(|s| Some(s.index) == target);
                 // Names that others can see lead to P, except the runtime's.
-                if !symbol.is_local() && bindings.is_some() {
+                if !symbol.is_local()
+                    && let Some(bindings) = bindings
+                    && (bindings.know(symbol.name()?) || target.is_none_or(|t| !known[t].merges))
+                {
                     continue;
                 }
-                let target = symbol.section_index();
-                reached.extend(known.iter().position(|s| Some(s.index) == target));
+                reached.extend(target);
             }
         }
         let mut number = 0;
@@ -148,6 +157,7 @@ fn read_section<'d>(section: &impl ObjectSection<'d>) -> Result<Option<Section<'
         index: section.index(),
         name,
         part,
+        merges: part == Part::Constant && has(SHF_MERGE),
         bytes: section.data()?,
         size: section.size(),
         align: section.align().max(1),

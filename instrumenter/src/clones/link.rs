@@ -245,10 +245,21 @@ impl<'a, 'd> Linker<'a, 'd> {
             Some(Meaning::Address(address)) => Ok(Target::Address(address)),
             Some(Meaning::ThreadLocal(offset)) => Ok(Target::ThreadLocal(offset)),
             Some(Meaning::Imported(number)) => Ok(Target::Imported(number)),
-            None => Err(Refusal::Unbound {
-                symbol: name.into(),
-            }),
+            None => self
+                .own_constant(number, &symbol)
+                .ok_or_else(|| Refusal::Unbound {
+                    symbol: name.into(),
+                }),
         }
+    }
+
+    /// A constant that the object brings along because P does not tell where it has it.
+    fn own_constant<'f>(&self, number: usize, symbol: &impl ObjectSymbol<'f>) -> Option<Target> {
+        let input = &self.inputs[number];
+        let section = input.section(symbol.section_index()?)?;
+        let place = self.places[number][section];
+        let may_be_copied = input.sections[section].merges;
+        may_be_copied.then(|| Target::Address(place.wrapping_add(symbol.address())))
     }
 
     fn relocate_one(
