@@ -174,7 +174,11 @@ fn a_patch_that_is_older_than_one_that_was_run_is_refused() {
         "{earlier}"
     );
     assert_eq!(publish(3, 9), Ok(()));
-    publish(2, 7).expect_err("is older by now");
+    let replaced = publish(2, 7).expect_err("is older by now");
+    assert!(
+        replaced.contains("and version 9 of iteration 3 was run"),
+        "{replaced}"
+    );
     assert_eq!(fs::read(&base).expect("still there"), original);
 }
 

@@ -18,8 +18,9 @@
 //! the long run tracking costs at most the share, that first credit, and what
 //! one run costs ([`Account`] has the proof as a property test).
 //!
-//! What is charged: hooks and watchpoint hits at measured prices, aiming and
-//! turning watchpoints, and the processor time of the runtime's start. Not
+//! What is charged: hooks and watchpoint hits at measured prices, switches of threads
+//! with watchpoints, aiming and turning these, and the processor time of the runtime's
+//! start. Not
 //! charged: gates, what the kernel does for dormant watchpoints at thread creation
 //! (about 10 µs each), the cold caches of a tracked build's first calls.
 //! `./dev bench overhead` measures those, too.

@@ -84,6 +84,8 @@ pub struct Steward {
     switches: Switches,
     /// Watching has been ended.
     released: bool,
+    /// What switches have cost since.
+    late_ns: u64,
 }
 
 impl Steward {
@@ -113,6 +115,7 @@ impl Steward {
             ended: EndedThreads::default(),
             switches: Switches::default(),
             released: false,
+            late_ns: 0,
         }
     }
 
@@ -162,12 +165,17 @@ impl Steward {
         sys::is_debugged(self.region.pid()?).then_some("the program is being debugged")
     }
 
-    /// Once watching has been ended, switches are not charged any more: it would keep
-    /// recording off, and so keep the process from closing its events.
+    /// While the events are open. Once they are to be closed, switches are not taken out
+    /// of the account: that would keep recording off, and so keep the process from
+    /// closing them. What they cost is told at the end.
     fn count_switches(&mut self, pid: i32) {
-        if self.share.is_some() && !self.released && self.region.watch_is_open() {
-            let more = self.switches.more(pid);
-            self.charge(more * SWITCH_NS);
+        if self.share.is_none() || !self.region.watch_is_open() || self.watch_is_released() {
+            return;
+        }
+        let cost_ns = self.switches.more(pid) * SWITCH_NS;
+        match self.released {
+            false => self.charge(cost_ns),
+            true => self.late_ns += cost_ns,
         }
     }
 
@@ -249,18 +257,22 @@ impl Steward {
         }
     }
 
-    /// Call when the process has ended and `hits` are the last ones.
-    pub fn finish(mut self, hits: u64) -> Report {
+    /// Hits that came between two looks, or after the last one.
+    pub fn note_hits(&mut self, hits: u64) {
         self.hits += hits;
+    }
+
+    /// Call when the process has ended and all hits are known.
+    pub fn finish(mut self) -> Report {
         let ended = Tsc(clock::counter());
         self.govern(ended);
         let hits_ns = self.hits as f64 * self.terms.hit_ns as f64;
         let left_ns = self.region.credit() as f64 / self.terms.ticks_per_ns;
         let first = BUCKET_NS as f64;
         // Deposits are net of hits, so what is missing is all the rest: start, hooks,
-        // aiming and turning.
+        // aiming, turning, and switches while watching went on.
         let cost_ns = match self.share {
-            Some(_) => (first + self.paid_ns - left_ns).max(0.0) + hits_ns,
+            Some(_) => (first + self.paid_ns - left_ns).max(0.0) + hits_ns + self.late_ns as f64,
             None => 0.0,
         };
         let began = self.began;
@@ -307,7 +319,7 @@ mod tests {
             start: None,
         };
         let region = RegionFile::create(&settings).expect("a region");
-        let steward = Steward::new(region.live().expect("mapped"), share, COSTS);
+        let mut steward = Steward::new(region.live().expect("mapped"), share, COSTS);
         let file = File::from(region.fd().try_clone_to_owned().expect("a descriptor"));
         let header = offset_of!(Region, header);
         let control = offset_of!(Region, control);
@@ -320,7 +332,8 @@ mod tests {
         );
         put(control + offset_of!(Control, enabled), &1u32.to_le_bytes());
         then(&steward);
-        steward.finish(hits).tracking.cost_ns
+        steward.note_hits(hits);
+        steward.finish().tracking.cost_ns
     }
 
     #[test]

@@ -4,11 +4,16 @@
 //! A thread that has watchpoints pays for them at every switch, hit or not
 //! ([`SWITCH_NS`]), so a service that sleeps after each request pays most. The kernel
 //! tells the whole number only when the process has ended, and the account needs it
-//! before: a service may run for months. What threads did that came and went between
-//! two looks is missing here; the record's account gets it at the end.
+//! before: a service may run for months. What a thread did after the last look before its
+//! end is missing here; if the watchpoints are open to the end, the record's account
+//! gets it then.
 
-use crate::clock;
-use std::fs;
+use crate::process::sys::thread_cpu_ns;
+use std::{
+    collections::HashMap,
+    fs,
+    time::{Duration, Instant},
+};
 
 /// What it costs a thread with watchpoints to give up its processor and get it back:
 /// the kernel has a list of events to put away and to fetch, and debug registers to
@@ -19,28 +24,39 @@ pub const SWITCH_NS: u64 = 1_300;
 
 /// Counting takes some microseconds a thread; one part in so many of the agent's time
 /// may go into it.
-const SELDOM: u64 = 200;
+const SELDOM: u32 = 200;
+const LONGEST: Duration = Duration::from_millis(500);
 
 #[derive(Debug, Default)]
 pub struct Switches {
-    /// Of the threads that lived when they were last counted.
-    living: u64,
+    /// By thread, of those that lived when they were last counted.
+    living: HashMap<u32, u64>,
     /// Ever seen.
     seen: u64,
-    not_before: u64,
+    not_before: Option<Instant>,
 }
 
 impl Switches {
     /// How many more there are since the last time, unless it is too soon to ask.
     pub fn more(&mut self, pid: i32) -> u64 {
-        let began = clock::counter();
-        if began < self.not_before {
+        let now = Instant::now();
+        if self.not_before.is_some_and(|then| now < then) {
             return 0;
         }
-        let living = of_living_threads(pid).unwrap_or(self.living);
-        let ended = clock::counter();
-        self.not_before = ended + SELDOM * ended.saturating_sub(began);
-        let more = living.saturating_sub(self.living);
+        let began = thread_cpu_ns();
+        let more = match of_living_threads(pid) {
+            Some(living) => self.note(living),
+            None => 0,
+        };
+        let took = Duration::from_nanos(thread_cpu_ns().saturating_sub(began));
+        self.not_before = Some(now + (took * SELDOM).min(LONGEST));
+        more
+    }
+
+    fn note(&mut self, living: HashMap<u32, u64>) -> u64 {
+        let before = |tid: &u32| self.living.get(tid).copied().unwrap_or(0);
+        let increases = living.iter().map(|(tid, n)| n.saturating_sub(before(tid)));
+        let more = increases.sum();
         self.living = living;
         self.seen += more;
         more
@@ -54,16 +70,38 @@ impl Switches {
 
 /// `None` if the kernel does not tell (built without `CONFIG_SCHED_INFO`), or the
 /// process is gone.
-fn of_living_threads(pid: i32) -> Option<u64> {
+fn of_living_threads(pid: i32) -> Option<HashMap<u32, u64>> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).ok()?;
     let of_one = |thread: fs::DirEntry| {
+        let tid = thread.file_name().to_str()?.parse().ok()?;
         let said = fs::read_to_string(thread.path().join("schedstat")).ok()?;
-        times_scheduled(&said)
+        Some((tid, times_scheduled(&said)?))
     };
-    Some(threads.flatten().filter_map(of_one).sum())
+    Some(threads.flatten().filter_map(of_one).collect())
 }
 
 /// "run time, time spent waiting, times scheduled" (`Documentation/scheduler/sched-stats`).
 fn times_scheduled(schedstat: &str) -> Option<u64> {
     schedstat.split_ascii_whitespace().nth(2)?.parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn threads_that_end_take_nothing_away_and_new_ones_count_whole() {
+        let mut switches = Switches::default();
+        assert_eq!(switches.note(HashMap::from([(1, 10), (2, 100)])), 110);
+        assert_eq!(switches.note(HashMap::from([(1, 15), (3, 7)])), 12);
+        assert_eq!(switches.note(HashMap::from([(1, 15)])), 0);
+        assert_eq!(switches.seen(), 122);
+    }
+
+    #[test]
+    fn the_third_number_is_taken_and_nonsense_is_none() {
+        assert_eq!(times_scheduled("914699 3298415 3\n"), Some(3));
+        assert_eq!(times_scheduled("914699 3298415"), None);
+        assert_eq!(times_scheduled("a b c"), None);
+    }
 }

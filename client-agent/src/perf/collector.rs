@@ -136,11 +136,7 @@ impl Watching {
         let hits = self.new_hits();
         self.hits += hits;
         if self.hits >= MOST_HITS {
-            self.end_early(format!(
-                "watching ended before the run did, after {} hits: each costs the program \
-                 microseconds",
-                self.hits
-            ));
+            self.end_early(self.enough_hits());
         }
         let turn = self.steward.look(hits);
         if let Some(switches) = self.steward.too_many_switches() {
@@ -163,6 +159,13 @@ impl Watching {
         }
     }
 
+    fn enough_hits(&self) -> String {
+        format!(
+            "watching ended before the run did, after {} hits: each costs the program microseconds",
+            self.hits
+        )
+    }
+
     fn end_early(&mut self, why: String) {
         if self.ended_early.is_none() {
             self.ended_early = Some(why);
@@ -177,7 +180,19 @@ impl Watching {
         let Some(mut receiver) = self.receiver.take() else {
             return;
         };
+        let began = thread_cpu_ns();
+        for (_, event) in receiver.events() {
+            // A thread that was just aiming it may have switched it on again.
+            let _ = sys::turn(event, false);
+        }
         receiver.drain();
+        let hits = receiver.new_hits();
+        self.steward.note_hits(hits);
+        self.hits += hits;
+        // The handler of SIGTRAP has room for as many, and ends it itself.
+        if self.hits >= MOST_HITS && receiver.can_be_seen() && self.ended_early.is_none() {
+            self.ended_early = Some(self.enough_hits());
+        }
         let collected = &mut self.collected;
         for (_, event) in receiver.events() {
             match sys::read_count(event) {
@@ -188,6 +203,9 @@ impl Watching {
             }
         }
         receiver.collect(self.steward.pid(), collected);
+        // Closing, too, interrupts the program's threads.
+        let took = thread_cpu_ns().saturating_sub(began);
+        self.steward.charge(took);
     }
 
     fn drain(&mut self) {
@@ -253,12 +271,11 @@ impl Watching {
     }
 
     fn collect(mut self) -> Collected {
-        let last_hits = self.new_hits();
         self.let_go();
         let mut collected = Collected {
             refused: self.refused,
             ended_early: self.ended_early.is_some(),
-            report: self.steward.finish(last_hits),
+            report: self.steward.finish(),
             ..self.collected
         };
         collected.hits.sort_by_key(|hit| hit.handled_ns);

@@ -4,6 +4,7 @@
 #include "hooks.h"
 #include <dirent.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,10 +38,19 @@ int main(int argc, char **argv) {
     null = open("/dev/null", O_RDONLY);
     __failsketch_arm(0, (uint64_t)&served, 8);
     served = 1;
-    if (argc > 2 && !strcmp(argv[2], "takes-numbers")) events(take);
+    const char *how = argc > 2 ? argv[2] : "";
+    if (!strcmp(how, "takes-numbers")) events(take);
+    if (!strcmp(how, "blocks-signals")) {
+        sigset_t all;
+        sigfillset(&all);
+        sigprocmask(SIG_BLOCK, &all, 0);
+    }
     for (long i = atol(argv[1]); i > 0; i--) {
         usleep(1);
-        __failsketch_arm(0, (uint64_t)&served, 8);
+        if (!strcmp(how, "records-only"))
+            for (int n = 0; n < 20; n++) __failsketch_access(n, 8, 0x1000, i, 1, 2);
+        else
+            __failsketch_arm(0, (uint64_t)&served, 8);
     }
     served = 2;
     int gone = 0;

@@ -36,7 +36,7 @@ use crate::{
     state::{self, State, Watch},
     sys,
 };
-use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 use way::{Refusal, Way};
 
 const PERF_EVENT_IOC_DISABLE: usize = 0x2401;
@@ -207,10 +207,10 @@ pub fn turn_off() {
         if (*watch).ready.load(Ordering::Acquire) == 0 || state::sandboxed() {
             return;
         }
-        let fds = (&raw const (*watch).fds).cast::<i32>();
+        let fds = (&raw mut (*watch).fds).cast::<i32>();
         let mut at = 0;
         while at < MAX_CPUS * WATCH_SLOTS {
-            let fd = fds.add(at).read();
+            let fd = AtomicI32::from_ptr(fds.add(at)).load(Ordering::Acquire);
             if fd >= 0 {
                 sys::ioctl(fd, PERF_EVENT_IOC_DISABLE, 0);
             }
@@ -336,15 +336,25 @@ unsafe fn claimed(
     watch: *mut Watch,
     slot: usize,
 ) -> Option<&'static AtomicU32> {
-    // SAFETY: the caller's promise; the word is shared, hence atomic.
+    // SAFETY: the caller's promise.
     unsafe {
-        let aiming = &*(&raw const (*watch).aiming).cast::<AtomicU32>().add(slot);
-        let taken = aiming.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
-        if taken.is_err() {
+        let aiming = try_claim(watch, slot);
+        if aiming.is_none() {
             count(&raw mut (*header).arms_contended);
         }
-        taken.is_ok().then_some(aiming)
+        aiming
     }
+}
+
+/// As [`claimed`], without counting.
+///
+/// # Safety
+/// `slot` is in bounds; the state stays mapped.
+unsafe fn try_claim(watch: *mut Watch, slot: usize) -> Option<&'static AtomicU32> {
+    // SAFETY: the caller's promise; the word is shared, hence atomic.
+    let aiming = unsafe { &*(&raw const (*watch).aiming).cast::<AtomicU32>().add(slot) };
+    let taken = aiming.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
+    taken.is_ok().then_some(aiming)
 }
 
 /// # Safety

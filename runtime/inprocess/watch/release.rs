@@ -6,18 +6,19 @@
 //! program as well as in the agent. So this side closes first and says so; then the
 //! agent reads what the events counted and lets go, too.
 //!
-//! It is done by whichever thread next aims a slot or settles its bill, because no
-//! code of ours runs in between. Forked children hold copies of the descriptors until
+//! It is done by whichever thread next aims a slot or settles its bill while recording
+//! is on, because no code of ours runs in between. Forked children hold copies of the descriptors until
 //! they execute something else: as long as one lives, the events stay, turned off.
 
-use super::{claimed, sigtrap::put_to_sleep};
+use super::{sigtrap::put_to_sleep, try_claim};
 use crate::{
     layout::{MAX_CPUS, WATCH_SLOTS},
     served, state, sys,
 };
-use core::sync::atomic::{AtomicU32, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
 const PERF_EVENT_IOC_ID: usize = 0x8008_2407;
+const ALL_SLOTS: u32 = (1 << WATCH_SLOTS) - 1;
 
 /// Whether the agent asks for it.
 #[inline(always)]
@@ -38,7 +39,7 @@ pub fn release() {
     }
     // SAFETY: an active region implies a state page; slots and descriptors are in
     // bounds, and a slot's are ours from when it is claimed. It stays claimed, so
-    // nobody uses the numbers later.
+    // nobody aims it later.
     unsafe {
         let header = &raw mut (*region).header;
         let released = AtomicU32::from_ptr(&raw mut (*header).watch_released);
@@ -49,28 +50,26 @@ pub fn release() {
         let watch = &raw mut (*state::state()).watch;
         (*watch).ready.store(0, Ordering::SeqCst);
         let fds = (&raw mut (*watch).fds).cast::<i32>();
-        let mut left = 0;
         let mut slot = 0;
         while slot < WATCH_SLOTS {
             let done = 1u32 << slot;
-            if (*watch).released.load(Ordering::Acquire) & done == 0 {
-                if claimed(header, watch, slot).is_some() {
-                    put_to_sleep(watch, slot);
-                    served::watches(slot, 0);
-                    let mut cpu = 0;
-                    while cpu < MAX_CPUS {
-                        let at = fds.add(cpu * WATCH_SLOTS + slot);
-                        close_if_ours(at.replace(-1));
-                        cpu += 1;
-                    }
-                    (*watch).released.fetch_or(done, Ordering::AcqRel);
-                } else {
-                    left += 1;
+            if (*watch).released.load(Ordering::Acquire) & done == 0
+                && try_claim(watch, slot).is_some()
+            {
+                put_to_sleep(watch, slot);
+                served::watches(slot, 0);
+                let mut cpu = 0;
+                while cpu < MAX_CPUS {
+                    // Whoever turns all off looks at them at any time.
+                    let fd = AtomicI32::from_ptr(fds.add(cpu * WATCH_SLOTS + slot));
+                    close_if_ours(fd.swap(-1, Ordering::AcqRel));
+                    cpu += 1;
                 }
+                (*watch).released.fetch_or(done, Ordering::AcqRel);
             }
             slot += 1;
         }
-        if left == 0 {
+        if (*watch).released.load(Ordering::Acquire) == ALL_SLOTS {
             AtomicU32::from_ptr(&raw mut (*state::control()).aimed).store(0, Ordering::Relaxed);
             (*watch).asleep.store(1, Ordering::Release);
             released.store(1, Ordering::Release);

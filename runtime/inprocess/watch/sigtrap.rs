@@ -19,6 +19,7 @@
 use super::{
     PERF_EVENT_IOC_DISABLE, PERF_EVENT_IOC_MODIFY_ATTRIBUTES,
     hand_over::{MOST_SENT, at_most, conclude, moved_up, send},
+    try_claim,
     way::{Refusal, Way},
 };
 use crate::{
@@ -266,10 +267,12 @@ pub fn back_off(reason: u32) {
         }
         let mut slot = 0;
         while slot < WATCH_SLOTS {
-            let aiming = (&raw const (*watch).aiming).cast::<AtomicU32>().add(slot);
-            wait_for(&*aiming);
+            let aiming = waited_for(watch, slot);
             put_to_sleep(watch, slot);
             served::watches(slot, 0);
+            if let Some(aiming) = aiming {
+                aiming.store(0, Ordering::Release);
+            }
             slot += 1;
         }
         // Nor need the agent turn them on again.
@@ -278,25 +281,29 @@ pub fn back_off(reason: u32) {
     }
 }
 
-/// Waits until nobody aims the slot, and keeps it; but not for long: the thread that
+/// Waits until nobody aims the slot, and claims it; but not for long: the thread that
 /// aims may be this one, interrupted, or one that does not get to run.
+///
+/// # Safety
+/// `watch` must be the state's, the slot in bounds.
 #[inline(never)]
-fn wait_for(aiming: &AtomicU32) {
+unsafe fn waited_for(watch: *mut Watch, slot: usize) -> Option<&'static AtomicU32> {
     const NAPS: u32 = 4;
     const SPINS: u32 = 1000;
     let mut naps = 0;
     loop {
         let mut spins = 0;
         while spins < SPINS {
-            let taken = aiming.compare_exchange(0, 1, Ordering::Acquire, Ordering::Relaxed);
-            if taken.is_ok() {
-                return;
+            // SAFETY: the caller's promise.
+            let claimed = unsafe { try_claim(watch, slot) };
+            if claimed.is_some() {
+                return claimed;
             }
             core::hint::spin_loop();
             spins += 1;
         }
         if naps == NAPS {
-            return;
+            return None;
         }
         sys::sleep_a_millisecond();
         naps += 1;
