@@ -66,6 +66,7 @@ pub fn watch_record(
             + status.arms_contended
             + status.arms_over_limit
             + status.arms_sandboxed
+            + status.arms_own_stack
             + u64::from(collected.ended_early)
             + u64::from(status.backed_off),
         disarmed: status.disarms,

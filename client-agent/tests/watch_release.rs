@@ -49,6 +49,18 @@ fn a_service_that_switches_often_closes_its_watchpoints_and_says_so() {
 }
 
 #[test]
+fn memory_on_the_own_stack_is_not_watched_and_that_is_said() {
+    let (_, record) = serve(&[], &["1"]);
+    assert_eq!((record.watch.armed, record.watch.counted), (1, 2));
+    let said = "1 aims of a watchpoint were skipped because the memory is on the stack";
+    assert!(
+        record.gaps.iter().any(|gap| gap.starts_with(said)),
+        "{:?}",
+        record.gaps
+    );
+}
+
+#[test]
 fn one_that_may_cost_anything_keeps_them() {
     let ((open, ..), record) = serve(&["--max-overhead", "0"], &[REQUESTS]);
     assert!(open > 0 && open.is_multiple_of(4), "{open}");

@@ -337,6 +337,8 @@ pub struct Header {
     pub arms_over_limit: u64,
     /// Arms skipped because the program has a seccomp filter.
     pub arms_sandboxed: u64,
+    /// Arms skipped because the memory is on the stack of the thread that aims.
+    pub arms_own_stack: u64,
     /// Watches that ended because their memory was given back.
     pub disarms: u64,
     /// Processor time that the runtime's start took, in nanoseconds.

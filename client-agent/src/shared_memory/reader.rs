@@ -37,6 +37,7 @@ pub struct WatchStatus {
     pub arms_contended: u64,
     pub arms_over_limit: u64,
     pub arms_sandboxed: u64,
+    pub arms_own_stack: u64,
     pub disarms: u64,
     /// The program did something that hits by SIGTRAP would have disturbed.
     pub backed_off: bool,
@@ -230,6 +231,7 @@ fn read_watch(words: Words<'_>, gaps: &mut Vec<String>) -> WatchStatus {
         arms_contended: u64_of(offset_of!(Header, arms_contended)),
         arms_over_limit: u64_of(offset_of!(Header, arms_over_limit)),
         arms_sandboxed: u64_of(offset_of!(Header, arms_sandboxed)),
+        arms_own_stack: u64_of(offset_of!(Header, arms_own_stack)),
         disarms: u64_of(offset_of!(Header, disarms)),
         backed_off: ended != ENDED_NOT,
         released: u32_of(offset_of!(Header, watch_released)) != 0,
@@ -250,6 +252,11 @@ fn read_watch(words: Words<'_>, gaps: &mut Vec<String>) -> WatchStatus {
         (
             status.arms_sandboxed,
             "re-aims of a watchpoint were skipped because the program has a seccomp filter",
+        ),
+        (
+            status.arms_own_stack,
+            "aims of a watchpoint were skipped because the memory is on the stack of the thread that \
+             accesses it",
         ),
     ] {
         if count > 0 {

@@ -3,6 +3,7 @@
 #include "hooks.h"
 #include <pthread.h>
 #include <sched.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,10 +49,13 @@ static volatile long watched __attribute__((aligned(64)));
 static volatile int readers_left = THREADS - 1;
 static long seen[THREADS][LOADS];
 static int tids[THREADS];
+static int stored;
 static void *loading(void *number) {
     long me = (long)number;
     tids[me] = gettid();
     pthread_barrier_wait(&together);
+    // On a busy machine all readers might be done before the writer runs.
+    while (!__atomic_load_n(&stored, __ATOMIC_ACQUIRE)) sched_yield();
     for (int i = 0; i < LOADS; i++) {
         long value;
         __asm__ volatile("movq (%%rdi), %%rbx" : "=b"(value) : "D"(&watched) : "memory");
@@ -62,8 +66,10 @@ static void *loading(void *number) {
 }
 static void *storing(void *unused) {
     pthread_barrier_wait(&together);
-    for (long value = 1; __atomic_load_n(&readers_left, __ATOMIC_SEQ_CST); value++)
+    for (long value = 1; __atomic_load_n(&readers_left, __ATOMIC_SEQ_CST); value++) {
         __asm__ volatile("movq %%rax, (%%rdi)" : : "a"(value), "D"(&watched) : "memory");
+        __atomic_store_n(&stored, 1, __ATOMIC_RELEASE);
+    }
     return 0;
 }
 

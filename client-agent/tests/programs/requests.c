@@ -36,6 +36,9 @@ static void take(int number) {
 
 int main(int argc, char **argv) {
     null = open("/dev/null", O_RDONLY);
+    volatile long local = 0;
+    __failsketch_arm(1, (uint64_t)&local, 8);
+    local = 1;
     __failsketch_arm(0, (uint64_t)&served, 8);
     served = 1;
     const char *how = argc > 2 ? argv[2] : "";
