@@ -454,7 +454,10 @@ impl Bench<'_> {
             }
             row.original = original;
             let Some(file) = file.as_ref().filter(|_| original.is_some()) else {
-                row.remark = format!("not counted within {:.0} s", limit.as_secs_f64());
+                row.remark = format!(
+                    "not counted: it failed under callgrind, or took more than {:.0} s",
+                    limit.as_secs_f64()
+                );
                 println!("instructions: {}", row.remark);
                 self.measured.instructions.push(row);
                 break;

@@ -274,7 +274,8 @@ impl Subject {
             .stderr(File::create(&said)?);
         let run = timed(&mut command, limit)?;
         drop(client);
-        if run.status.is_none() {
+        // Of a run that failed early there would be a number, too.
+        if !run.status.is_some_and(|status| status.success()) {
             return Ok(None);
         }
         let text = String::from_utf8_lossy(&fs::read(&said)?).into_owned();
