@@ -39,8 +39,10 @@ impl<T: Default + Serialize + DeserializeOwned> Kept<T> {
         let bytes = fs::read(&self.file).unwrap_or_default();
         let mut value: T = serde_json::from_slice(&bytes).unwrap_or_default();
         let answer = change(&mut value);
-        if let Ok(bytes) = serde_json::to_vec(&value) {
-            let _ = write_whole(&self.file, &bytes);
+        if let Ok(now) = serde_json::to_vec(&value)
+            && now != bytes
+        {
+            let _ = write_whole(&self.file, &now);
         }
         answer
     }

@@ -139,7 +139,9 @@ impl Watching {
             self.end_early(self.enough_hits());
         }
         let turn = self.steward.look(hits);
-        if let Some(switches) = self.steward.too_many_switches() {
+        if self.ended_early.is_none()
+            && let Some(switches) = self.steward.too_many_switches()
+        {
             self.end_early(format!(
                 "watching ended before the run did: its threads gave up their processors {switches} \
                  times, and each time costs more with watchpoints"
@@ -175,12 +177,12 @@ impl Watching {
     }
 
     /// Takes what the receiver has, and closes its events. No more hits can come: the
-    /// process has closed its own descriptors.
+    /// process has closed its own descriptors, or is dead. Of one that lives it takes some
+    /// forty microseconds, once, which are not charged.
     fn let_go(&mut self) {
         let Some(mut receiver) = self.receiver.take() else {
             return;
         };
-        let began = thread_cpu_ns();
         for (_, event) in receiver.events() {
             // A thread that was just aiming it may have switched it on again.
             let _ = sys::turn(event, false);
@@ -203,9 +205,6 @@ impl Watching {
             }
         }
         receiver.collect(self.steward.pid(), collected);
-        // Closing, too, interrupts the program's threads.
-        let took = thread_cpu_ns().saturating_sub(began);
-        self.steward.charge(took);
     }
 
     fn drain(&mut self) {
