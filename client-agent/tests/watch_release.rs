@@ -39,13 +39,11 @@ fn a_service_that_switches_often_closes_its_watchpoints_and_says_so() {
     assert!(ended_for_switches(&record), "{:?}", record.gaps);
     // The store before, and not the one after.
     assert_eq!((record.watch.counted, record.watch.hits.len()), (1, 1));
-    // Half of the share is for switches, and the agent looks many times a second.
-    let share_ns = 10_000_000 + record.cpu_us * 10;
-    assert!(
-        record.tracking.cost_ns < share_ns,
-        "{}",
-        record.tracking.cost_ns
-    );
+    // Not all of them were paid for. How many were depends on how soon the agent gets to
+    // run, so that is for a benchmark to say.
+    let all_ns = 20_000 * 1_300;
+    let cost_ns = record.tracking.cost_ns;
+    assert!(cost_ns < all_ns, "{cost_ns}");
 }
 
 #[test]
