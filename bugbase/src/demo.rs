@@ -1,9 +1,9 @@
 //! `./dev demo`: one bug, live, from crash to picture.
 
-use crate::bug;
-use crate::diagnosis::{Diagnosis, follow};
+use crate::corpus::bug;
+use crate::corpus::folder::emptied;
+use crate::eval::diagnosis::{Diagnosis, follow};
 use crate::fleet::{Fleet, prepare};
-use crate::folder::emptied;
 use crate::tools::Tools;
 use anyhow::{Context, Result, bail};
 use std::fs;

@@ -4,10 +4,10 @@
 //! runs the agent once for each run instead, as a machine's users would, with the
 //! arguments of the next seed.
 
-use crate::beside::start_client;
-use crate::bug::Bug;
+use crate::corpus::bug::Bug;
+use crate::corpus::companions::start_client;
+use crate::corpus::workload::{Files, Workload};
 use crate::fleet::end;
-use crate::workload::{Files, Workload};
 use anyhow::{Context, Result};
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};

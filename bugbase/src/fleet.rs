@@ -4,13 +4,13 @@
 //! that varies has a driver in front of each agent.
 
 use crate::api::Api;
-use crate::beside::Beside;
-use crate::bug::{Bug, Language};
+use crate::corpus::bug::{Bug, Language};
+use crate::corpus::companions::Beside;
+use crate::corpus::package;
+use crate::corpus::program::Variant;
+use crate::corpus::workload::Files;
 use crate::driver::{Driver, Member};
-use crate::package;
-use crate::program::Variant;
 use crate::tools::{Tools, run};
-use crate::workload::Files;
 use anyhow::{Context, Result, bail};
 use std::ffi::OsString;
 use std::fs::{self, File};

@@ -4,35 +4,16 @@
 //! and the server's HTTP API) and links none of our crates, so that whatever it
 //! shows, a user can do.
 
-mod absent;
-mod accuracy;
 mod api;
 mod bench;
-mod bench_agent;
-mod bench_slicer;
-mod beside;
-mod bug;
-mod check;
-mod cost;
+mod corpus;
 mod demo;
-mod diagnosis;
 mod driver;
 mod eval;
-mod expected;
-mod figures;
 mod fleet;
-mod folder;
 mod loopback;
-mod overhead;
-mod package;
-mod page;
-mod plot;
-mod program;
 mod rate;
-mod report;
-mod stages;
 mod tools;
-mod workload;
 
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;

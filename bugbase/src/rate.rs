@@ -1,8 +1,8 @@
 //! `bugbase rate` and `bugbase fixed`: how often the fault strikes by itself, and
 //! that the fix never fails.
 
-use crate::bug::{self, Bug};
-use crate::program::{Judgement, Variant, compile};
+use crate::corpus::bug::{self, Bug};
+use crate::corpus::program::{Judgement, Variant, compile};
 use anyhow::{Context, Result, bail};
 use serde_json::{Value, json};
 use std::fs;

@@ -10,7 +10,7 @@
 //! Medians hide what happens rarely, so the mean stands beside them: the share is a
 //! promise about sums. What a mean may be off by, with 95%, is told from how rounds differ.
 
-#[path = "../tests/common/mod.rs"]
+#[path = "../tests/it/common/mod.rs"]
 mod common;
 
 use common::{FakeServer, Workshop, signed_patch};

@@ -1,6 +1,10 @@
 //! The command line of `failsketch-agent`.
 
-use crate::{config::Config, daemon, doctor, policy::WatchWay, repeat, say::say};
+use crate::policy::WatchWay;
+use crate::policy::file::Config;
+use crate::run::repeat;
+use crate::stderr_log::say;
+use crate::{daemon, doctor};
 use clap::{Args, Parser, Subcommand};
 use sketch_model::Privacy;
 use std::{

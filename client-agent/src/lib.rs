@@ -7,45 +7,20 @@
 //!
 //! Never links LLVM, nor a decoder of Intel PT: traces are sent as they are.
 
-mod access;
-mod backoff;
-mod canary;
-mod check;
 pub mod cli;
-mod clock;
-mod config;
 mod daemon;
 mod delivery;
 mod doctor;
-mod dynamic;
-mod elf;
 mod error;
-mod failure;
+mod formats;
 mod governor;
-mod hang;
-mod kept;
-mod maps;
-mod modules;
-mod newest;
-mod perf;
+mod intel_pt;
+mod patches;
 mod policy;
-mod preload;
-mod privacy;
 mod process;
-mod program;
-mod pt;
 mod record;
-mod recording;
-mod repeat;
 mod run;
-mod say;
-mod server;
-mod session;
-mod settings;
-mod shared_memory;
-mod spool;
-mod tracked;
-mod unwind;
-mod upstream;
+mod stderr_log;
+mod watchpoints;
 
 pub use error::AgentError;

@@ -11,13 +11,6 @@
 //! The recordings of others come without code, so of them packets are read: by
 //! libipt's packet decoder, and by the independent one that the tests use.
 
-#[path = "../tests/support/second.rs"]
-mod second;
-#[path = "../tests/support/mod.rs"]
-mod support;
-#[path = "../tests/tracer/mod.rs"]
-mod tracer;
-
 use libipt::{
     block::BlockDecoder,
     enc_dec_builder::PtEncoderDecoder,
@@ -42,7 +35,7 @@ use std::{
     sync::Mutex,
     time::{Duration, Instant},
 };
-use tracer::{
+use test_support::intel_pt::tracer::{
     walk::Walk,
     writer::{PtWriter, USUAL},
 };
@@ -351,7 +344,7 @@ fn outside() {
         let ours = since.elapsed().as_secs_f64();
         let since = Instant::now();
         for _ in 0..times {
-            second::read_by_second(&trace, true);
+            test_support::intel_pt::second_decoder::read_by_second(&trace, true);
         }
         let second = since.elapsed().as_secs_f64();
         let speed = |seconds: f64| (trace.len() * times) as f64 / seconds / 1e6;

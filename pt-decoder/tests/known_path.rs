@@ -1,15 +1,15 @@
 //! Traces of a program whose path is known: decoding gives the path back, and
 //! a damaged trace gives a part of it and says where the rest is missing.
 
-mod support;
-
 use proptest::prelude::*;
 use pt_decoder::{
     Blocks, CodeImage, ExecutionItem, GapReason, Packet, PacketItem, Packets, TntBits, TraceGap,
     next_psb, split_points,
 };
 use sketch_model::RuntimeAddress;
-use support::{BASE, PLAIN, Recording, Writer, block, program, record, steps, true_path};
+use test_support::intel_pt::{
+    BASE, PLAIN, Recording, Writer, block, program, record, steps, true_path,
+};
 
 fn decode(trace: &[u8], image: &CodeImage) -> Vec<ExecutionItem> {
     Blocks::new(trace, image, None).collect()
@@ -195,7 +195,7 @@ fn after_unknown_bytes_the_next_psb_takes_over() {
         out.tip_pge(0x00);
         out.branch(true);
         out.raw(junk);
-        let psb = out.len();
+        let psb = out.position();
         out.psb_plus(0x02);
         out.branch(false);
         out.tip(0x20);
@@ -241,7 +241,7 @@ fn code_that_is_not_there_is_named() {
     out.branch(false);
     out.tip(0x5000);
     out.tip(0x12);
-    let psb = out.len();
+    let psb = out.position();
     out.psb_plus(0x20);
     out.tip(0x17);
     out.tip_pgd();

@@ -6,11 +6,6 @@
 //! not tried before. On stable Rust and without instrumentation: coverage would
 //! not reach into libipt's C in any case.
 
-#[path = "support/mod.rs"]
-mod support;
-#[path = "tracer/mod.rs"]
-mod tracer;
-
 use flate2::read::GzDecoder;
 use perf_records::{SampleId, parse_ring};
 use pt_decoder::{
@@ -27,8 +22,8 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
-use support::{BASE, PLAIN, Recording, program};
-use tracer::{children::compile, perf_file::PerfFile, ptrace::CLOCK};
+use test_support::intel_pt::tracer::{children::compile, perf_file::PerfFile, ptrace::CLOCK};
+use test_support::intel_pt::{BASE, PLAIN, Recording, program};
 
 /// xorshift64 over a number that is not zero.
 struct Random(u64);
@@ -127,7 +122,7 @@ fn traces() -> Vec<Vec<u8>> {
             psb_every,
             ..PLAIN
         };
-        good.push(support::record(40, how));
+        good.push(test_support::intel_pt::record(40, how));
     }
     good
 }
@@ -171,7 +166,7 @@ fn code_can_be_anything() {
         psb_every: 5,
         ..PLAIN
     };
-    let trace = support::record(40, how);
+    let trace = test_support::intel_pt::record(40, how);
     let mut whole = [0; 35];
     program(40).read(RuntimeAddress(BASE), &mut whole);
     let good = [whole.to_vec()];
@@ -228,7 +223,7 @@ fn small_perf_file() -> PerfFile {
         buffers: vec![PtBuffer {
             cpu: Some(1),
             tid: None,
-            bytes: support::record(20, PLAIN),
+            bytes: test_support::intel_pt::record(20, PLAIN),
         }],
         sideband: vec![
             event(1, SidebandKind::Mapped(mapped)),

@@ -1,11 +1,6 @@
 //! `perf.data`: real files that others recorded, and files of our own writer.
 //! A second reader (crate `linux-perf-data`) must see what ours sees.
 
-#[path = "support/second.rs"]
-mod second;
-mod support;
-mod tracer;
-
 use flate2::read::GzDecoder;
 use linux_perf_data::{
     PerfFileReader, PerfFileRecord, UserRecord, linux_perf_event_reader::EventRecord,
@@ -14,7 +9,6 @@ use pt_decoder::{
     CodeImage, CodeSource, CpuModel, ExecutionItem, GapReason, Packet, PacketItem, Packets,
     PerfDataError, ThreadId, decode_recording, read_perf_data,
 };
-use second::read_by_second;
 use sketch_model::{
     BuildId, MappedCode, PtBuffer, PtFrequency, PtRecord, SidebandEvent, SidebandKind,
 };
@@ -23,7 +17,8 @@ use std::{
     io::{Cursor, Read},
     sync::Arc,
 };
-use tracer::{
+use test_support::intel_pt::second_decoder::read_by_second;
+use test_support::intel_pt::tracer::{
     children::compile,
     perf_file::PerfFile,
     programs,

@@ -5,17 +5,13 @@
 //! LLDB's own tests print the instructions with their addresses, which is enough
 //! to assemble the loop again, and state what ran.
 
-#[path = "support/second.rs"]
-mod second;
-mod support;
-
 use pt_decoder::{
     Blocks, CodeImage, CpuModel, ExecutedBlock, ExecutionItem, GapReason, Packet, PacketItem,
     Packets, split_points,
 };
-use second::read_by_second;
 use sketch_model::RuntimeAddress;
-use support::steps;
+use test_support::intel_pt::second_decoder::read_by_second;
+use test_support::intel_pt::steps;
 
 const SINGLE_THREAD: &[u8] = include_bytes!("data/single-thread.ptraw");
 const CORE_45: &[u8] = include_bytes!("data/core45.ptraw");

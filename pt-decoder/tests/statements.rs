@@ -1,9 +1,6 @@
 //! Addresses to statements and back, with binutils' `addr2line` as the second
 //! opinion about every instruction that ran, inlined and tail-called code too.
 
-mod support;
-mod tracer;
-
 use pt_decoder::{
     BlockStatements, CodeImage, CodeSource, StatementMap, build_id, executed_statements,
 };
@@ -19,8 +16,8 @@ use std::{
     process::{Command, Stdio},
     sync::Arc,
 };
-use support::Step;
-use tracer::{
+use test_support::intel_pt::Step;
+use test_support::intel_pt::tracer::{
     children::compile,
     programs::PROGRAMS,
     ptrace::{CLOCK, Plan, record},

@@ -1,16 +1,13 @@
 //! Threads on several processors: each stretch of each trace goes to the thread
 //! that ran, by the kernel's switch records alone.
 
-mod support;
-mod tracer;
-
 use perf_records::{SampleId, parse_ring};
 use pt_decoder::{
     CodeImage, CodeSource, CpuModel, GapReason, Running, Schedule, ThreadId, decode_recording,
 };
 use sketch_model::{MappedCode, PerfClock, PtBuffer, PtRecord, SidebandKind};
 use std::{collections::BTreeSet, sync::Arc};
-use tracer::{
+use test_support::intel_pt::tracer::{
     children::compile,
     programs,
     ptrace::{CLOCK, Plan, Recorded, record},

@@ -2,18 +2,13 @@
 //! have written about them must decode to exactly what they did, by either way
 //! through a trace, and a second decoder must read the same packets.
 
-#[path = "support/second.rs"]
-mod second;
-mod support;
-mod tracer;
-
 use pt_decoder::{
     Blocks, ExecutionItem, Packet, PacketItem, Packets, TraceSetup, decode_stream_in_small_chunks,
 };
-use second::read_by_second;
 use std::num::NonZero;
-use support::Step;
-use tracer::{
+use test_support::intel_pt::Step;
+use test_support::intel_pt::second_decoder::read_by_second;
+use test_support::intel_pt::tracer::{
     children::compile,
     programs::{self, PROGRAMS},
     ptrace::{Plan, Recorded, record},

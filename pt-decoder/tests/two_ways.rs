@@ -1,19 +1,16 @@
 //! The swift way and libipt's give the same path: of long random walks through
 //! real code, of traces that are cut off, and of damaged ones.
 
-mod support;
-mod tracer;
-
 use pt_decoder::{Blocks, CodeImage, ExecutionItem};
 use std::collections::BTreeSet;
-use support::{PLAIN, Recording, Step, program, steps};
-use tracer::{
+use test_support::intel_pt::tracer::{
     children::compile,
     programs::PROGRAMS,
     ptrace::{Plan, record},
     walk::Walk,
     writer::{PtWriter, Setup, USUAL},
 };
+use test_support::intel_pt::{PLAIN, Recording, Step, program, steps};
 
 fn swiftly(trace: &[u8], image: &CodeImage) -> Vec<Step> {
     steps(&Blocks::new(trace, image, None).collect::<Vec<_>>(), image)
@@ -70,7 +67,7 @@ fn small() -> Vec<(Vec<u8>, CodeImage)> {
             psb_every,
             ..PLAIN
         };
-        traces.push((support::record(40, how), program(40)));
+        traces.push((test_support::intel_pt::record(40, how), program(40)));
     }
     traces
 }

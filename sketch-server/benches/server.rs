@@ -10,9 +10,7 @@
 //!
 //! `FAILSKETCH_BENCH_SECONDS` is how long each row is measured (5).
 
-#[path = "../tests/postgres_support/mod.rs"]
-mod postgres_support;
-#[path = "../tests/service_support/mod.rs"]
+#[path = "../tests/it/service_support/mod.rs"]
 mod service_support;
 
 #[path = "server/agents.rs"]
@@ -23,9 +21,9 @@ mod ranking;
 mod served;
 
 use agents::{Pace, load};
-use postgres_support::{Postgres, Sync};
 use served::Served;
 use std::time::Duration;
+use test_support::postgres::{Postgres, Sync};
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();

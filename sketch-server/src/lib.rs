@@ -1,10 +1,35 @@
-//! Diagnosis campaigns: refinement, predictors, ranking, sketches, storage, HTTP.
+//! The server: campaigns that wait for runs, jobs that build, storage, HTTP.
 //!
-//! Two halves. [`diagnosis`] is pure: records in, sketches out, no IO and no
-//! clock. [`service`] is what surrounds it: storage, the campaign state machine,
-//! the jobs that slice and build, and the HTTP API.
+//! ```text
+//!  agents ─► http::listen ─► access ─► http::routes ─► storage ◄─ campaigns::engine ─► campaigns::run_filing ─► diagnosis (pure)
+//!                                                                        │
+//!                                                                        └─► jobs ─► builds (slicer, instrumenter)
+//! ```
+//!
+//! Requests only add runs to the storage and read from it; one engine thread
+//! turns runs into campaigns, and jobs beside it make tracked builds. What is
+//! decided is decided by the crate `diagnosis`, which knows none of this.
 
-pub mod diagnosis;
-pub mod service;
+pub mod access;
+mod builds;
+mod campaigns;
+mod http;
+mod jobs;
+mod serve;
+pub mod storage;
+mod traces;
 
-pub use service::{ServerConfig, ServerError, serve};
+pub use builds::code_map::{BinaryCode, StatementTable};
+pub use builds::llvm_workshop::LlvmWorkshop;
+pub use builds::locate::LocatedFailure;
+pub use builds::symbols::{CodeFrame, Symbols, SymbolsError};
+pub use builds::trace_map::TraceMap;
+pub use builds::workshop;
+pub use campaigns::assignment::UNTRACKED_SHARE;
+pub use campaigns::campaign::{Campaign, FIRST_SIGMA, OVERWHELMED, Step, Verdict};
+pub use campaigns::engine::EngineHandle;
+pub use campaigns::plans;
+pub use http::limits::Limits;
+pub use http::steering::Steering;
+pub use http::tls::{TlsError, TlsFiles};
+pub use serve::{ServerConfig, ServerError, serve, serve_with};

@@ -5,17 +5,16 @@
 //! but for the workshop, which is the double; agents are threads that, like real
 //! ones, send a run again, to whichever server answers, until it is acknowledged.
 
-mod postgres_support;
+#[path = "it/service_support/mod.rs"]
 mod service_support;
 
-use postgres_support::Postgres;
 use service_support::double::Double;
 use service_support::records::{crash, tracked, untracked};
 use sketch_model::{
     AgentId, CampaignId, CampaignState, CampaignSummary, Outcome, RunRecord, VariantRef,
 };
-use sketch_server::service::storage::{BlobPlace, Database, PostgresStorage, Storage};
-use sketch_server::service::{ServerConfig, serve_with};
+use sketch_server::storage::{BlobPlace, Database, PostgresStorage, Storage};
+use sketch_server::{ServerConfig, serve_with};
 use sqlx::{Connection, Row};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -23,6 +22,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
+use test_support::postgres::Postgres;
 
 /// How long a server may be silent here.
 const LEASE: Duration = Duration::from_secs(10);

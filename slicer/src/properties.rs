@@ -5,18 +5,16 @@
 //! alias mode: the slice begins with its criterion, it holds what anything in it
 //! depends on and nothing else, prefixes nest, and more edges give no smaller slice.
 
-#[path = "../tests/common/mod.rs"]
+#[path = "../tests/it/common/mod.rs"]
 mod common;
-#[path = "../tests/common/corpus.rs"]
-mod corpus;
 
-use crate::criteria::proven_targets;
+use crate::dependences::graph::{Edge, Graph, ListId, NodeId};
 use crate::dependences::{Aspect, Dependences, Node};
-use crate::graph::{Edge, Graph, ListId, NodeId};
-use crate::program::InstructionRef;
+use crate::ir::program::InstructionRef;
+use crate::slice::criteria::proven_targets;
+use crate::slice::slice_walk::{Reached, walk};
 use crate::slice::{numbered, seeds_of};
-use crate::walk::{Reached, walk};
-use corpus::{Annotated, MODES, programs};
+use common::corpus::{Annotated, MODES, programs};
 use sketch_model::{DependenceKind, StatementId};
 use std::collections::{BTreeSet, HashSet};
 

@@ -5,15 +5,15 @@
 //! Performance API, over a local server, with a warm process. The small sketch is
 //! measured twice: the difference between the two rows is what noise alone does.
 
-#[path = "../tests/common/mod.rs"]
+#[path = "../tests/it/common/mod.rs"]
 mod common;
 
-use common::chromium::Browser;
-use common::site::{Served, Site};
 use common::{campaigns, sized};
 use sketch_model::FailureSketch;
 use std::collections::HashMap;
 use std::time::Instant;
+use test_support::browser::chromium::Browser;
+use test_support::browser::site::{Served, Site};
 
 const RENDERINGS: usize = 21;
 const LOADS: usize = 7;

@@ -2,7 +2,9 @@
 //! is stuck must not hold up the command.
 
 use super::wire::{self, Kind, LONGEST_ANSWER};
-use crate::{error::AgentError, policy::Policy, spool::Worth};
+use crate::delivery::spool::Worth;
+use crate::error::AgentError;
+use crate::policy::Policy;
 use sketch_model::{Assignment, AssignmentRequest, VariantRef};
 use std::{
     io,

@@ -6,13 +6,11 @@
 //! as it keeps apart agents in different processes. Both sleep until there is
 //! something to do.
 
-use crate::{
-    backoff::Backoff,
-    delivery::settled,
-    say::say,
-    server::Server,
-    spool::{Folder, Spool, SpoolError, Worth},
-};
+use crate::delivery::client::Server;
+use crate::delivery::outbox::settled;
+use crate::delivery::spool::{Folder, Spool, SpoolError, Worth};
+use crate::patches::backoff::Backoff;
+use crate::stderr_log::say;
 use std::{
     io,
     path::Path,

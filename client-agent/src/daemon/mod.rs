@@ -8,23 +8,21 @@
 //! Threads, no runtime: connections are few and short, and an idle daemon has
 //! every thread asleep in the kernel.
 
+pub(crate) mod assignment_feed;
 pub mod client;
 mod keeper;
-mod plans;
 mod wire;
 
-use crate::{
-    access::Access,
-    config::Config,
-    error::AgentError,
-    preload::{default_cache, prepare_cache},
-    process::sys,
-    say::say,
-    server::Server,
-    spool::Worth,
-};
+use crate::delivery::client::Server;
+use crate::delivery::connection::Access;
+use crate::delivery::spool::Worth;
+use crate::error::AgentError;
+use crate::policy::file::Config;
+use crate::process::preload::{default_cache, prepare_cache};
+use crate::process::sys;
+use crate::stderr_log::say;
+use assignment_feed::Plans;
 use keeper::Keeper;
-use plans::Plans;
 use std::{
     ffi::OsStr,
     fs,
@@ -155,7 +153,7 @@ impl Configuration {
         let path = self
             .path
             .as_deref()
-            .unwrap_or(Path::new(crate::config::DEFAULT_PATH));
+            .unwrap_or(Path::new(crate::policy::file::DEFAULT_PATH));
         fs::metadata(path).and_then(|about| about.modified()).ok()
     }
 

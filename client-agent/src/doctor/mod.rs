@@ -1,15 +1,13 @@
 //! `failsketch-agent doctor`: what this machine can do, found by doing it.
 
 mod limits;
+pub(crate) mod server;
 mod signals;
-mod upstream;
 
-use crate::{
-    config::Config,
-    perf::probe::{self, WatchpointProbe},
-    process::sys::{self, MemoryUse},
-    pt::{PtRefusal, PtSource},
-};
+use crate::intel_pt::{PtRefusal, PtSource};
+use crate::policy::file::Config;
+use crate::process::sys::{self, MemoryUse};
+use crate::watchpoints::probe::{self, WatchpointProbe};
 use serde::Serialize;
 use std::{fmt, fs, os::fd::AsFd};
 
@@ -54,10 +52,10 @@ pub fn examine(config: &Config) -> Vec<Finding> {
         limits::seccomp(),
         limits::capabilities(),
         limits::locked_memory(),
-        upstream::key(config),
+        server::key(config),
     ];
-    findings.extend(upstream::token(config));
-    findings.extend(upstream::server_and_clock(config));
+    findings.extend(server::token(config));
+    findings.extend(server::server_and_clock(config));
     findings
 }
 

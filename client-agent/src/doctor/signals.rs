@@ -3,7 +3,7 @@
 //! one else's.
 
 use super::{Finding, Health};
-use crate::perf::sys;
+use crate::watchpoints::sys;
 use std::{
     ffi::CStr,
     io,

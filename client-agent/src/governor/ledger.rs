@@ -25,8 +25,8 @@
 //! (about 10 µs each), the cold caches of a tracked build's first calls.
 //! `./dev bench overhead` measures those, too.
 
-use super::policy::BUCKET_NS;
-use crate::kept::Kept;
+use super::token_bucket::BUCKET_NS;
+use crate::patches::locked_file::Kept;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 

@@ -8,12 +8,12 @@
 //! the kernel sees inside) and holds the watchpoints' descriptors. What must
 //! react within microseconds is inside: hooks pay out of the account in the
 //! shared page and turn themselves off when it is empty
-//! (`runtime/inprocess/governor.rs`).
+//! (`crates/runtime/inprocess/governor.rs`).
 //!
 //! [`policy`] decides within a run and [`steward`] looks and acts, also at
 //! [`switches`] between threads; [`ledger`] decides from run to run.
 
+pub mod context_switches;
 pub mod ledger;
-pub mod policy;
-pub mod steward;
-pub mod switches;
+pub mod run_governor;
+pub mod token_bucket;

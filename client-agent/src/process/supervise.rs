@@ -6,10 +6,8 @@ use super::{
     signals::{self, SignalQueue},
     sys,
 };
-use crate::{
-    error::AgentError,
-    hang::{Hang, HangPolicy, HangWatch},
-};
+use crate::error::AgentError;
+use crate::process::hang::{Hang, HangPolicy, HangWatch};
 use std::{io, mem::MaybeUninit, os::fd::AsRawFd};
 
 /// How a process ended.

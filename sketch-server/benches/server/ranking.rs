@@ -5,12 +5,12 @@
 //! drawn from all with a few common and many rare ones, as races and values are.
 //! One run in a hundred fails; one predictor holds in just those.
 
+use diagnosis::predictors::{Aspect, Coverage, Hook};
+use diagnosis::{Nearness, Observations, Population, rank};
 use sketch_model::{
     AgentId, CampaignId, LocationName, OrderPattern, Predictor, PredictorClass, RunId, StatementId,
     ValueShape, VariantRef,
 };
-use sketch_server::diagnosis::predictors::{Aspect, Coverage, Hook};
-use sketch_server::diagnosis::{Nearness, Observations, Population, rank};
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 use std::sync::Arc;

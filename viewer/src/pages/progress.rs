@@ -4,8 +4,8 @@
 use super::changes::changes;
 use crate::escape::{self, SENTENCE_LIMIT};
 use crate::facts;
-use crate::live;
 use crate::numbers::{count, probability, share};
+use crate::page::live;
 use crate::shell::{self, Frame, document, sentence};
 use maud::{Markup, html};
 use sketch_model::{CampaignSummary, FailureSketch};

@@ -3,7 +3,7 @@
 
 use crate::escape::{self, NAME_LIMIT, SENTENCE_LIMIT, STATEMENT_LIMIT};
 use crate::numbers::{count, counted};
-use crate::page_card::{chip, code};
+use crate::page::card::{chip, code};
 use crate::shell::{self, Frame, document, sentence};
 use maud::{Markup, html};
 use sketch_model::{CampaignSummary, Emphasis, FailureSketch, SketchValue, Statement};

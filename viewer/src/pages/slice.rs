@@ -3,7 +3,7 @@
 
 use crate::escape::{self, NAME_LIMIT, SENTENCE_LIMIT, STATEMENT_LIMIT};
 use crate::numbers::counted;
-use crate::page_card::code;
+use crate::page::card::code;
 use crate::shell::{self, Frame, document, sentence};
 use maud::{Markup, html};
 use sketch_model::{CampaignSummary, FailureSketch, Slice, SliceEntry};

@@ -4,7 +4,7 @@
 use super::slice::source_link;
 use crate::escape::{self, NAME_LIMIT, SENTENCE_LIMIT, STATEMENT_LIMIT};
 use crate::numbers::counted;
-use crate::page_card::coloured;
+use crate::page::card::coloured;
 use crate::shell::{self, Frame, document};
 use crate::syntax::tokens_in_file;
 use maud::{Markup, html};

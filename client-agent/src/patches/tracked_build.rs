@@ -1,0 +1,223 @@
+//! The tracked build that the server assigned: fetched, verified, applied beside
+//! the original, and kept as a sealed file in memory that is executed itself.
+
+use crate::delivery::upstream::Upstream;
+use crate::error::AgentError;
+use crate::formats::elf::ElfFacts;
+use crate::patches::rollback_guard::Newest;
+use crate::process::modules::MainModule;
+use crate::process::preload::write_whole;
+use crate::process::sys::{self, MemoryUse};
+use crate::run::program::KnownProgram;
+use code_patch::PublicKey;
+use sketch_model::VariantRef;
+use std::{
+    ffi::CString,
+    fs::{self, File},
+    io::Write,
+    os::{
+        fd::{AsFd, BorrowedFd, OwnedFd},
+        unix::ffi::OsStrExt,
+    },
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+/// A verified tracked build, ready to execute.
+#[derive(Debug)]
+pub struct TrackedBuild {
+    pub variant: VariantRef,
+    file: OwnedFd,
+    main: MainModule,
+    start: Option<u64>,
+    watches: bool,
+}
+
+impl TrackedBuild {
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
+    }
+
+    /// Where the runtime in it starts, as its file counts addresses.
+    pub fn start(&self) -> Option<u64> {
+        self.start
+    }
+
+    /// Whether it aims watchpoints. Otherwise opening some would only make its start and
+    /// its threads dearer.
+    pub fn watches(&self) -> bool {
+        self.watches
+    }
+
+    /// Its module: mapped from memory, known by the original's path.
+    pub fn main_module(&self) -> MainModule {
+        self.main.clone()
+    }
+}
+
+/// The tracked build of a patch that the operator names: whatever variant it is of.
+pub fn from_file(
+    path: &Path,
+    key: Option<&PublicKey>,
+    program: &KnownProgram,
+) -> Result<TrackedBuild, AgentError> {
+    let key = key.ok_or(AgentError::NoKey)?;
+    let unread = |e: std::io::Error| {
+        AgentError::PatchRefused(format!("{} cannot be read: {e}", path.display()))
+    };
+    let bytes = fs::read(path).map_err(unread)?;
+    let refused = |e: code_patch::PatchError| AgentError::PatchRefused(e.to_string());
+    let variant = code_patch::open(&bytes, key, now())
+        .map_err(refused)?
+        .manifest()
+        .variant;
+    let result = apply(&bytes, key, program, variant)?;
+    seal(result, program, variant)
+}
+
+/// Seconds since 1970.
+fn now() -> u64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_secs())
+}
+
+/// Where tracked builds come from.
+pub struct PatchSource<'a> {
+    pub upstream: &'a Upstream,
+    pub key: Option<&'a PublicKey>,
+    pub cache: &'a Path,
+}
+
+impl PatchSource<'_> {
+    /// Makes the tracked build of a variant.
+    pub fn build(
+        &self,
+        program: &KnownProgram,
+        variant: VariantRef,
+    ) -> Result<TrackedBuild, AgentError> {
+        let key = self.key.ok_or(AgentError::NoKey)?;
+        let cached = self.cache_path(program, variant);
+        // A cached patch that no longer passes (expired, or left by another
+        // server at the same address) is fetched once more.
+        if let Ok(patch) = fs::read(&cached)
+            && let Ok(result) = apply(&patch, key, program, variant)
+            && self.admit(&result, key, program, variant).is_ok()
+        {
+            return seal(result, program, variant);
+        }
+        let patch = self.upstream.patch(variant)?;
+        let result = apply(&patch, key, program, variant)?;
+        self.admit(&result, key, program, variant)?;
+        // Only a patch that passed is kept; without a cache it is just slower.
+        let _ = write_whole(&cached, &patch);
+        seal(result, program, variant)
+    }
+
+    /// Refuses a patch that is older than one that was run before.
+    fn admit(
+        &self,
+        patch: &Applied,
+        key: &PublicKey,
+        program: &KnownProgram,
+        variant: VariantRef,
+    ) -> Result<(), AgentError> {
+        let newest = Newest::kept(self.cache, key.fingerprint(), &program.build, variant);
+        let admitted = newest.change(|newest| newest.admit(variant, patch.version));
+        admitted.map_err(|newer| {
+            AgentError::PatchRefused(format!(
+                "it is version {} of iteration {}, and {newer} was run here before; it was replaced \
+                 a moment ago, or somebody serves an old patch again. If the server was set back to \
+                 a backup, remove {}",
+                patch.version,
+                variant.iteration,
+                newest.file().display()
+            ))
+        })
+    }
+
+    /// Where the patch of a variant is kept.
+    pub fn cache_path(&self, program: &KnownProgram, variant: VariantRef) -> PathBuf {
+        let origin = code_patch::sha256_hex(self.upstream.origin().as_bytes());
+        self.cache.join(format!(
+            "patch-{}-{}-{}-{}-{}",
+            &origin[..16],
+            program.build,
+            variant.campaign,
+            variant.iteration,
+            variant.plan
+        ))
+    }
+}
+
+fn apply(
+    patch: &[u8],
+    key: &PublicKey,
+    program: &KnownProgram,
+    variant: VariantRef,
+) -> Result<Applied, AgentError> {
+    let refused = |e: code_patch::PatchError| AgentError::PatchRefused(e.to_string());
+    let patch = code_patch::open(patch, key, now()).map_err(refused)?;
+    let manifest = patch.manifest();
+    if manifest.variant != variant || manifest.build != program.build {
+        return Err(AgentError::PatchRefused(format!(
+            "it is for campaign {} iteration {} of build {}, and campaign {} iteration {} of \
+             build {} was assigned",
+            manifest.variant.campaign,
+            manifest.variant.iteration,
+            manifest.build,
+            variant.campaign,
+            variant.iteration,
+            program.build
+        )));
+    }
+    Ok(Applied {
+        watches: !manifest.watches_nothing,
+        version: manifest.version,
+        bytes: patch.apply(&program.bytes).map_err(refused)?,
+    })
+}
+
+/// What a patch makes of P.
+struct Applied {
+    bytes: Vec<u8>,
+    watches: bool,
+    version: u64,
+}
+
+fn seal(
+    Applied { bytes, watches, .. }: Applied,
+    program: &KnownProgram,
+    variant: VariantRef,
+) -> Result<TrackedBuild, AgentError> {
+    let facts = ElfFacts::read(&bytes)
+        .ok_or_else(|| AgentError::PatchRefused("its result is not a 64-bit ELF file".into()))?;
+    if let Some(name) = facts.loading.bound_to_its_folder() {
+        return Err(AgentError::PatchRefused(format!(
+            "the program looks for libraries beside itself ({name}), and a tracked build has no \
+             folder; link it with absolute paths"
+        )));
+    }
+    // The kernel allows 249 bytes; the rest of a longer name says nothing new.
+    let mut name = program.file_name().as_bytes().to_vec();
+    name.truncate(200);
+    let name = CString::new(name).unwrap_or_else(|_| c"program".to_owned());
+    let file =
+        sys::memfd(&name, MemoryUse::Program).map_err(|e| AgentError::call("memfd_create", e))?;
+    let mut file = File::from(file);
+    file.write_all(&bytes)
+        .map_err(|e| AgentError::call("write of the tracked build", e))?;
+    sys::seal_content(file.as_fd()).map_err(|e| AgentError::call("fcntl(F_ADD_SEALS)", e))?;
+    Ok(TrackedBuild {
+        variant,
+        file: file.into(),
+        start: facts.runtime_start(&bytes),
+        watches,
+        main: MainModule {
+            path: program.real_path.to_string_lossy().into_owned(),
+            mapped_as: format!("/memfd:{} (deleted)", name.to_string_lossy()),
+            facts: Arc::new(facts),
+        },
+    })
+}

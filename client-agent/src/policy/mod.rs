@@ -1,0 +1,174 @@
+//! What the operator allows the agent to do with each program.
+//!
+//! Policies come from the configuration file; flags of `run` override them.
+
+pub(crate) mod file;
+pub(crate) mod settings;
+
+use crate::process::hang::HangPolicy;
+use crate::process::hang::progress::Rule;
+use serde::{Deserialize, Serialize};
+use sketch_model::Privacy;
+use std::{path::Path, time::Duration};
+
+/// How watchpoint hits may come from a program.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum WatchWay {
+    /// Through rings or, where those are refused, by SIGTRAP.
+    Any,
+    /// A program cannot notice rings.
+    #[default]
+    Ring,
+    Sigtrap,
+    /// There are to be no watchpoints. Threads that switch often pay for them at every
+    /// switch, whether they are hit or not.
+    None,
+}
+
+/// The policy for one program.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Policy {
+    /// The share of runs, 0 to 1, that may run a tracked build.
+    pub track: f64,
+    /// The share of runs of a tracked build that is not yet trusted.
+    pub canary: f64,
+    /// The share of successful runs that are reported; failures always are.
+    pub report_successes: f64,
+    pub privacy: Privacy,
+    /// How much CPU time tracking may cost, in percent; 0 sets no limit.
+    pub max_overhead: f64,
+    /// How many times the original's CPU time a tracked build may use before it is
+    /// withdrawn; the governor's limit is far lower, this is for when it fails.
+    pub max_slowdown: f64,
+    /// How often watchpoints may be aimed in one run; each time costs the program
+    /// tens of microseconds a thread.
+    pub trap_budget: u64,
+    /// How watchpoint hits may come.
+    pub watch_way: WatchWay,
+    /// Record Intel PT where the machine has it.
+    pub intel_pt: bool,
+    /// Exit codes that count as failures.
+    pub fail_exits: Vec<i32>,
+    /// Seconds without progress that count as a hang; absent means never.
+    pub hang_after: Option<f64>,
+    /// Whether idleness alone is a hang, for programs that never rest.
+    pub hang_when_idle: bool,
+    /// Kill the program once its hang is reported.
+    pub end_hung: bool,
+    /// A shell command that judges runs that ended well.
+    pub check: Option<String>,
+}
+
+impl Default for Policy {
+    fn default() -> Policy {
+        Policy {
+            track: 1.0,
+            canary: 0.25,
+            report_successes: 1.0,
+            privacy: Privacy::Full,
+            max_overhead: 1.0,
+            max_slowdown: 2.0,
+            trap_budget: 4096,
+            watch_way: WatchWay::default(),
+            intel_pt: false,
+            fail_exits: Vec::new(),
+            hang_after: None,
+            hang_when_idle: false,
+            end_hung: false,
+            check: None,
+        }
+    }
+}
+
+impl Policy {
+    pub fn hang(&self) -> Option<HangPolicy> {
+        let seconds = self.hang_after?;
+        Some(HangPolicy {
+            patience: Duration::try_from_secs_f64(seconds).ok()?,
+            rule: if self.hang_when_idle {
+                Rule::Idle
+            } else {
+                Rule::Deadlock
+            },
+            end_it: self.end_hung,
+        })
+    }
+
+    /// The share of processor time that tracking may cost; `None` for any.
+    pub fn overhead_share(&self) -> Option<f64> {
+        (self.max_overhead > 0.0).then_some(self.max_overhead / 100.0)
+    }
+
+    /// The first thing that makes no sense, in words.
+    pub fn fault(&self) -> Option<String> {
+        let share = |name: &str, value: f64| {
+            (!(0.0..=1.0).contains(&value))
+                .then(|| format!("{name} = {value} is not a share between 0 and 1"))
+        };
+        share("track", self.track)
+            .or_else(|| share("canary", self.canary))
+            .or_else(|| share("report_successes", self.report_successes))
+            .or_else(|| {
+                (!(0.0..=100.0).contains(&self.max_overhead)).then(|| {
+                    let given = self.max_overhead;
+                    format!("max_overhead = {given} is not between 0 and 100 percent")
+                })
+            })
+            .or_else(|| {
+                let given = self.max_slowdown;
+                (!(1.0..=1000.0).contains(&given))
+                    .then(|| format!("max_slowdown = {given} is not between 1 and 1000 times"))
+            })
+            .or_else(|| {
+                let seconds = self.hang_after?;
+                (!(0.1..=86_400.0).contains(&seconds))
+                    .then(|| format!("hang_after = {seconds} is not between 0.1 and 86400 seconds"))
+            })
+    }
+}
+
+/// Whether a program's path fits what the configuration says: a whole path, or
+/// a file name, with `*` for any characters.
+pub fn fits(pattern: &str, path: &Path) -> bool {
+    let whole = path.to_string_lossy();
+    let name = path
+        .file_name()
+        .map_or(whole.clone(), |n| n.to_string_lossy());
+    let subject = if pattern.contains('/') { whole } else { name };
+    let mut pieces = pattern.split('*');
+    let Some(mut rest) = pieces.next().and_then(|first| subject.strip_prefix(first)) else {
+        return false;
+    };
+    let mut pieces = pieces.peekable();
+    if pieces.peek().is_none() {
+        return rest.is_empty();
+    }
+    while let Some(piece) = pieces.next() {
+        if pieces.peek().is_none() {
+            return rest.ends_with(piece);
+        }
+        match rest.find(piece) {
+            Some(at) => rest = &rest[at + piece.len()..],
+            None => return false,
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_fit_names_and_paths() {
+        let path = Path::new("/usr/lib/postgresql/15/bin/postgres");
+        for pattern in ["postgres", "post*", "*", "/usr/*/bin/post*", "/usr/lib/*"] {
+            assert!(fits(pattern, path), "{pattern}");
+        }
+        for pattern in ["postgre", "bin", "/usr/*/sbin/*", "*x", "/lib/*"] {
+            assert!(!fits(pattern, path), "{pattern}");
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Flags, configuration file and daemon → what one `run` goes by.
+//!
+//! A flag beats the daemon's policy, which beats the file's. Nothing in here
+//! may keep the command from running: what cannot be used is said and left out.
+
+use crate::cli::RunArguments;
+use crate::daemon::client::DaemonClient;
+use crate::daemon::default_socket;
+use crate::delivery::client::Server;
+use crate::delivery::connection::Access;
+use crate::delivery::outbox::Delivery;
+use crate::delivery::spool::{Folder, Spool};
+use crate::delivery::upstream::{Handover, Upstream};
+use crate::error::AgentError;
+use crate::policy::Policy;
+use crate::policy::file::Config;
+use crate::process::{preload, sys};
+use crate::stderr_log::say;
+use code_patch::PublicKey;
+use sketch_model::{AgentId, Privacy};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
+
+/// What a run goes by.
+pub struct Settings {
+    pub agent: AgentId,
+    pub cache: PathBuf,
+    pub key: Option<PublicKey>,
+    pub policy: Policy,
+    /// The operator's secret for disguised values.
+    pub secret: Vec<u8>,
+    pub upstream: Option<Upstream>,
+}
+
+impl Settings {
+    pub fn gather(arguments: &RunArguments, program: &Path) -> Settings {
+        let mut config = Config::read(arguments.config.as_deref()).unwrap_or_else(|error| {
+            say(&error);
+            Config::default()
+        });
+        arguments.way.beat(&mut config);
+        let daemon = daemon(arguments, &config);
+        let mut policy = match daemon.as_ref().map(|daemon| daemon.policy(program)) {
+            Some(Ok(policy)) => policy,
+            Some(Err(error)) => {
+                say(&error);
+                config.policy_for(program).clone()
+            }
+            None => config.policy_for(program).clone(),
+        };
+        apply_flags(&mut policy, arguments);
+        let cache = arguments
+            .cache
+            .clone()
+            .or_else(|| config.cache.clone())
+            .unwrap_or_else(preload::default_cache);
+        let given = arguments.key.as_ref().or(config.key.as_ref());
+        let key = given.and_then(|given| public_key(given).inspect_err(|e| say(e)).ok());
+        let secret = secret(&config, &mut policy);
+        let grace = Duration::try_from_secs_f64(arguments.grace).unwrap_or_default();
+        let name = arguments.agent.clone().or_else(|| config.agent.clone());
+        Settings {
+            agent: AgentId(name.unwrap_or_else(sys::host_name)),
+            // No server knows of a build that the operator made by hand.
+            upstream: match &arguments.patch {
+                Some(_) => None,
+                None => upstream(&config, daemon, &cache, grace),
+            },
+            cache,
+            key,
+            policy,
+            secret,
+        }
+    }
+}
+
+/// The daemon that was named, or the machine's if one answers; a server named
+/// on the command line is meant to be used directly.
+fn daemon(arguments: &RunArguments, config: &Config) -> Option<DaemonClient> {
+    if arguments.way.server.is_some() {
+        return None;
+    }
+    let named = arguments.daemon.as_ref().or(config.socket.as_ref());
+    match named {
+        Some(socket) => DaemonClient::at(socket).inspect_err(|e| say(e)).ok(),
+        // Nobody promised that there is one.
+        None => DaemonClient::at(&default_socket()).ok(),
+    }
+}
+
+fn upstream(
+    config: &Config,
+    daemon: Option<DaemonClient>,
+    cache: &Path,
+    grace: Duration,
+) -> Option<Upstream> {
+    let open_spool = |folder: PathBuf| {
+        Folder::open(&folder)
+            .inspect_err(|reason| {
+                let folder = folder.display();
+                say(format_args!(
+                    "there is no spool: cannot use {folder}: {reason}"
+                ));
+            })
+            .ok()
+            .map(|disk| Spool::new(disk, config.spool.limit(), sys::unique_u64()))
+    };
+    if let Some(daemon) = daemon {
+        return Some(Upstream::Daemon(Handover {
+            daemon,
+            // A disk that is slow to sync is no reason to lose a record.
+            limit: grace.max(Duration::from_secs(1)),
+            // Not the daemon's own, which it would get back again and again.
+            spool: open_spool(cache.join("handover")),
+        }));
+    }
+    let server = Server::new(&Access::configured(config)?)
+        .inspect_err(|e| say(e))
+        .ok()?;
+    let folder = config.spool.folder.clone();
+    Some(Upstream::Server(Delivery {
+        server,
+        spool: open_spool(folder.unwrap_or_else(|| cache.join("spool"))),
+        grace,
+    }))
+}
+
+fn apply_flags(policy: &mut Policy, arguments: &RunArguments) {
+    policy.fail_exits.extend(&arguments.fail_exit);
+    if let Some(privacy) = arguments.privacy {
+        policy.privacy = privacy;
+    }
+    if let Some(check) = &arguments.check {
+        policy.check = Some(check.clone());
+    }
+    if let Some(percent) = arguments.max_overhead {
+        policy.max_overhead = percent;
+    }
+    if let Some(way) = arguments.watch_way {
+        policy.watch_way = way;
+    }
+    if let Some(share) = arguments.canary {
+        policy.canary = share;
+    }
+    if arguments.hang_after.is_some() {
+        policy.hang_after = arguments.hang_after;
+        policy.hang_when_idle = arguments.hang_when_idle;
+        policy.end_hung = arguments.end_hung;
+    }
+    if let Some(fault) = policy.fault() {
+        say(format_args!("the default policy is used: {fault}"));
+        // What was asked to be withheld stays withheld.
+        let privacy = policy.privacy;
+        *policy = Policy {
+            privacy,
+            ..Policy::default()
+        };
+    }
+}
+
+/// The secret, or a policy that needs none: values whose disguise anybody could
+/// undo are not sent at all.
+fn secret(config: &Config, policy: &mut Policy) -> Vec<u8> {
+    if policy.privacy != Privacy::Shapes {
+        return Vec::new();
+    }
+    let read = match &config.privacy_secret {
+        Some(path) => fs::read(path).map_err(|e| format!("cannot read {}: {e}", path.display())),
+        None => Err("the configuration names no privacy_secret".into()),
+    };
+    match read {
+        Ok(secret) if secret.len() >= 16 => return secret,
+        Ok(_) => say("only control flow is sent: the privacy secret is shorter than 16 bytes"),
+        Err(reason) => say(format_args!("only control flow is sent: {reason}")),
+    }
+    policy.privacy = Privacy::ControlFlowOnly;
+    Vec::new()
+}
+
+/// The pinned key: from a file, or the text itself.
+pub fn public_key(given: &str) -> Result<PublicKey, AgentError> {
+    let (origin, text) = match fs::read_to_string(given) {
+        Ok(text) => (given.to_owned(), text),
+        Err(_) => ("--key".to_string(), given.to_owned()),
+    };
+    PublicKey::from_text(&text).map_err(|e| AgentError::BadKey {
+        origin,
+        reason: e.to_string(),
+    })
+}

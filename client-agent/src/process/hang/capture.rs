@@ -1,0 +1,208 @@
+//! The registers, stacks and waits of all threads of a process that hangs.
+//!
+//! Threads are seized, not attached: no signal is sent, an interrupted futex
+//! wait goes on afterwards by itself, and if the agent dies meanwhile the kernel
+//! lets the program go on. Each thread is stopped, read and released by itself,
+//! because a process whose threads all wait for each other does not change.
+
+use super::progress::{Look, Waiting};
+use crate::process::region::CrashCapture;
+use std::{
+    fs, io,
+    mem::MaybeUninit,
+    time::{Duration, Instant},
+};
+
+/// As much of each stack as is kept of a crash.
+const STACK: usize = runtime::layout::STACK_BYTES;
+/// More threads than this are counted, not captured.
+const MOST_THREADS: usize = 64;
+/// A thread that waits in a system call stops at once.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// One thread, captured in the form that unwinding takes.
+#[derive(Debug)]
+pub struct HungThread {
+    pub capture: CrashCapture,
+    pub waits_for: String,
+}
+
+/// A process that hangs, as it was found.
+#[derive(Debug, Default)]
+pub struct Hang {
+    /// Threads that wait for a mutex come first: the others wait for them.
+    pub threads: Vec<HungThread>,
+    pub gaps: Vec<String>,
+}
+
+/// Captures the threads of a look.
+pub fn capture(pid: i32, look: &Look) -> Hang {
+    let mut hang = Hang::default();
+    if look.len() > MOST_THREADS {
+        let all = look.len();
+        hang.gaps.push(format!(
+            "only {MOST_THREADS} of {all} threads were captured"
+        ));
+    }
+    let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let mut found: Vec<(bool, HungThread)> = Vec::new();
+    for (tid, seen) in look.iter().take(MOST_THREADS) {
+        let (for_a_mutex, waits_for) = wait_in_words(pid, *tid, &seen.waiting, look);
+        match thread(pid, *tid, &maps) {
+            Ok(capture) => found.push((for_a_mutex, HungThread { capture, waits_for })),
+            Err(error) => hang
+                .gaps
+                .push(format!("thread {tid} could not be captured: {error}")),
+        }
+    }
+    found.sort_by_key(|(for_a_mutex, thread)| (!for_a_mutex, thread.capture.tid));
+    hang.threads = found.into_iter().map(|(_, thread)| thread).collect();
+    hang
+}
+
+/// What a thread waits for, and whether it is a mutex. The C library keeps a
+/// mutex's owner eight bytes behind the word that is waited on; a number there
+/// that is another thread of this process is taken for it.
+fn wait_in_words(pid: i32, tid: i32, waiting: &Waiting, look: &Look) -> (bool, String) {
+    match waiting {
+        Waiting::ForAThread { futex } => {
+            let mut owner = [0; 4];
+            let read = read_memory(pid, futex.wrapping_add(8), &mut owner);
+            let owner = i32::from_le_bytes(owner);
+            if read == 4 && owner != tid && look.contains_key(&owner) {
+                (
+                    true,
+                    format!("the mutex at {futex:#x}, which thread {owner} holds"),
+                )
+            } else {
+                (false, format!("another thread to wake it at {futex:#x}"))
+            }
+        }
+        Waiting::InACall(number) => (false, format!("system call {number} to return")),
+        Waiting::Unknown => (false, "nothing that could be seen".into()),
+    }
+}
+
+fn thread(pid: i32, tid: i32, maps: &str) -> io::Result<CrashCapture> {
+    let seized = Seized::stop(tid)?;
+    let registers = seized.registers()?;
+    let mut stack = vec![0; STACK];
+    let length = read_memory(pid, registers.rsp, &mut stack);
+    stack.truncate(length);
+    Ok(CrashCapture {
+        complete: true,
+        signal: 0,
+        code: 0,
+        tid,
+        fault_address: None,
+        registers: [
+            registers.rax,
+            registers.rbx,
+            registers.rcx,
+            registers.rdx,
+            registers.rsi,
+            registers.rdi,
+            registers.rbp,
+            registers.rsp,
+            registers.r8,
+            registers.r9,
+            registers.r10,
+            registers.r11,
+            registers.r12,
+            registers.r13,
+            registers.r14,
+            registers.r15,
+        ],
+        rip: registers.rip,
+        stack_start: registers.rsp,
+        stack,
+        maps: maps.to_owned(),
+        maps_truncated: false,
+        said: None,
+        sandboxed: false,
+        taken_over: false,
+    })
+}
+
+/// Reads upward from `address` until the buffer is full or the mapping ends.
+fn read_memory(pid: i32, address: u64, buffer: &mut [u8]) -> usize {
+    const PAGE: u64 = 4096;
+    let mut done = 0;
+    while done < buffer.len() {
+        let at = address.wrapping_add(done as u64);
+        // A read that crosses into unmapped memory fails as a whole.
+        let to_the_page_end = (PAGE - at % PAGE) as usize;
+        let length = to_the_page_end.min(buffer.len() - done);
+        let local = libc::iovec {
+            iov_base: buffer[done..].as_mut_ptr().cast(),
+            iov_len: length,
+        };
+        let remote = libc::iovec {
+            iov_base: at as *mut libc::c_void,
+            iov_len: length,
+        };
+        // SAFETY: the local buffer has that length; the remote address is only
+        // read, by the kernel, which checks it.
+        let got =
+            unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
+        if got <= 0 {
+            break;
+        }
+        done += got as usize;
+    }
+    done
+}
+
+/// A stopped thread; released when dropped.
+struct Seized(i32);
+
+impl Seized {
+    fn stop(tid: i32) -> io::Result<Seized> {
+        request(libc::PTRACE_SEIZE, tid, 0)?;
+        let seized = Seized(tid);
+        request(libc::PTRACE_INTERRUPT, tid, 0)?;
+        let until = Instant::now() + PATIENCE;
+        loop {
+            let mut status = 0;
+            // SAFETY: waits for a thread that we trace.
+            let got = unsafe { libc::waitpid(tid, &raw mut status, libc::__WALL | libc::WNOHANG) };
+            if got == tid && libc::WIFSTOPPED(status) {
+                return Ok(seized);
+            }
+            if got < 0 || got == tid {
+                return Err(io::Error::other("it ended"));
+            }
+            if Instant::now() >= until {
+                return Err(io::Error::other("it did not stop"));
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+
+    fn registers(&self) -> io::Result<libc::user_regs_struct> {
+        let mut registers = MaybeUninit::<libc::user_regs_struct>::uninit();
+        request(
+            libc::PTRACE_GETREGS,
+            self.0,
+            registers.as_mut_ptr() as usize,
+        )?;
+        // SAFETY: the call has succeeded and filled it.
+        Ok(unsafe { registers.assume_init() })
+    }
+}
+
+impl Drop for Seized {
+    fn drop(&mut self) {
+        // A thread that could not be stopped cannot be released either; it goes
+        // on, and is released when the agent ends.
+        let _ = request(libc::PTRACE_DETACH, self.0, 0);
+    }
+}
+
+fn request(what: libc::c_uint, tid: i32, data: usize) -> io::Result<()> {
+    // SAFETY: `data` is zero or points to room for what the request returns.
+    match unsafe { libc::ptrace(what, tid, 0usize, data) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}

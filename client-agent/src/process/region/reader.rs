@@ -1,0 +1,397 @@
+//! Bytes of a region → what the process recorded. Pure, and total: a process
+//! that has gone wild may have written anything here.
+
+use super::crash::CrashCapture;
+use super::threads::{self, EndedThreads, ThreadRemains};
+use super::words::Words;
+use runtime::layout::{
+    CALL_AGENT, CALL_BLOCKED, CALL_HANDLER, CALL_INTERPOSED, CALL_KERNEL, CALL_MEMORY, CALL_MMAP,
+    CALL_PERF_EVENT_OPEN, CALL_PROBE, CALL_REPLY, CALL_SENDMSG, CALL_TRACED, CALL_WAY, Control,
+    ENDED_BLOCKED, ENDED_HANDLER, ENDED_NOT, Header, MAPS_BYTES, Region, THREAD_SLOTS, ThreadSlot,
+    WATCH_READY, WATCH_REFUSED, WAY_SIGTRAP,
+};
+use sketch_model::{ThreadIndex, ThreadRecord};
+use std::mem::{offset_of, size_of};
+
+/// Whether the runtime has watchpoints.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum WatchState {
+    /// It was not asked to, or did not get that far.
+    Untried,
+    /// Hits come through rings.
+    Ready,
+    /// They come by SIGTRAP, and this is why not through rings.
+    Signalled(String),
+    /// Why there are none, in words; rings first, then signals if they were tried.
+    Refused(String, Option<String>),
+}
+
+/// What the runtime says of its watchpoints.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WatchStatus {
+    pub state: WatchState,
+    pub armed: u64,
+    pub arm_errors: u64,
+    pub arms_contended: u64,
+    pub arms_over_limit: u64,
+    pub arms_sandboxed: u64,
+    pub arms_own_stack: u64,
+    pub disarms: u64,
+    /// The program did something that hits by SIGTRAP would have disturbed.
+    pub backed_off: bool,
+    /// They were closed before the run ended.
+    pub released: bool,
+}
+
+impl WatchStatus {
+    /// Whether watchpoints were open to the end, aimed or not.
+    pub fn stayed_open(&self) -> bool {
+        !self.released && matches!(self.state, WatchState::Ready | WatchState::Signalled(_))
+    }
+}
+
+/// What a process left in its region.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Remains {
+    /// The process that recorded; `None` if the runtime was never activated.
+    pub pid: Option<i32>,
+    pub threads: Vec<ThreadRecord>,
+    pub crash: Option<CrashCapture>,
+    /// Bit n: the runtime had a handler for signal n.
+    pub handled_signals: u32,
+    /// `/proc/self/maps` at activation.
+    pub maps: String,
+    pub watch: WatchStatus,
+    /// Threads that found no slot.
+    pub unrecorded_threads: u32,
+    /// What was lost, in words.
+    pub gaps: Vec<String>,
+}
+
+impl Remains {
+    /// `ended` are the threads that ended before the process did.
+    pub fn read(region: &[u8], ended: EndedThreads) -> Remains {
+        let words = Words(region);
+        let header = offset_of!(Region, header);
+        let u32_of = |field: usize| words.u32(header + field);
+        let mut gaps = Vec::new();
+
+        let forgotten = ended.forgotten;
+        let slots = (0..THREAD_SLOTS).filter_map(|number| {
+            let at = offset_of!(Region, threads) + number * size_of::<ThreadSlot>();
+            threads::read_slot(region.get(at..at + size_of::<ThreadSlot>())?)
+        });
+        let threads = number(ended.into_threads().chain(slots).collect(), &mut gaps);
+        let without = u32_of(offset_of!(Header, threads_without_slot));
+        let evicted = u32_of(offset_of!(Header, threads_evicted));
+        for (count, what) in [
+            (
+                without,
+                format!("threads were not recorded: there is room for {THREAD_SLOTS} at a time"),
+            ),
+            (
+                evicted,
+                "threads came and went faster than their records could be read".into(),
+            ),
+            (
+                forgotten,
+                "ended threads' records were not kept: only the first and the last are".into(),
+            ),
+        ] {
+            if count > 0 {
+                gaps.push(format!("{count} {what}"));
+            }
+        }
+        let control = offset_of!(Region, control);
+        let forbidden = words.u32(control + offset_of!(Control, counter_forbidden)) != 0;
+        if forbidden {
+            gaps.push(
+                "recording ended early: the program has forbidden itself to read the time-stamp \
+                 counter"
+                    .into(),
+            );
+        }
+        let unknown = u32_of(offset_of!(Header, threads_unknown)) != 0;
+        if unknown {
+            gaps.push(
+                "nothing was recorded: this C library does not tell where it keeps thread ids"
+                    .into(),
+            );
+        }
+        if u32_of(offset_of!(Header, maps_truncated)) != 0 {
+            gaps.push(format!(
+                "the list of mappings at start was cut at {MAPS_BYTES} bytes"
+            ));
+        }
+        let crash = CrashCapture::read(words);
+        if let Some(crash) = &crash {
+            if !crash.complete {
+                gaps.push("the process died before its crash was fully captured".into());
+            }
+            if crash.sandboxed {
+                gaps.push(
+                    "the program has a seccomp filter: its crash was captured without system \
+                     calls, with the mappings of its start"
+                        .into(),
+                );
+            }
+            if crash.taken_over {
+                gaps.push(
+                    "the program's own handler ran after its first crash signal was captured; \
+                     what came after that was not"
+                        .into(),
+                );
+            }
+            if crash.maps_truncated {
+                gaps.push(format!(
+                    "the list of mappings at the crash was cut at {MAPS_BYTES} bytes"
+                ));
+            }
+        }
+        let maps = words.bytes(
+            offset_of!(Region, maps),
+            u32_of(offset_of!(Header, maps_length)),
+            MAPS_BYTES,
+        );
+        let pid = u32_of(offset_of!(Header, pid));
+        Remains {
+            pid: (pid != 0).then_some(pid as i32),
+            threads,
+            crash,
+            handled_signals: u32_of(offset_of!(Header, handled_signals)),
+            maps: String::from_utf8_lossy(maps).into_owned(),
+            watch: read_watch(words, &mut gaps),
+            unrecorded_threads: without
+                .saturating_add(evicted)
+                .saturating_add(forgotten)
+                .saturating_add(unknown.into())
+                .saturating_add(forbidden.into()),
+            gaps,
+        }
+    }
+}
+
+/// Numbers the threads in the order in which they began to record.
+fn number(mut threads: Vec<ThreadRemains>, gaps: &mut Vec<String>) -> Vec<ThreadRecord> {
+    threads.sort_by_key(|thread| thread.claimed_at);
+    let numbered = threads.into_iter().enumerate().map(|(at, thread)| {
+        if thread.unfinished > 0 {
+            gaps.push(format!(
+                "thread {} was still writing {} of its events when the process ended",
+                thread.record.tid, thread.unfinished
+            ));
+        }
+        ThreadRecord {
+            index: ThreadIndex(at as u32),
+            ..thread.record
+        }
+    });
+    numbered.collect()
+}
+
+fn read_watch(words: Words<'_>, gaps: &mut Vec<String>) -> WatchStatus {
+    let header = offset_of!(Region, header);
+    let u64_of = |field: usize| words.u64(header + field);
+    let u32_of = |field: usize| words.u32(header + field);
+    let rings = || {
+        refusal(
+            u32_of(offset_of!(Header, watch_refused_call)),
+            words.i32(header + offset_of!(Header, watch_refused_errno)),
+        )
+    };
+    let signals = || {
+        let call = u32_of(offset_of!(Header, sigtrap_refused_call));
+        let errno = words.i32(header + offset_of!(Header, sigtrap_refused_errno));
+        (call != 0).then(|| refusal(call, errno))
+    };
+    let by_signals = u32_of(offset_of!(Header, watch_way_used)) == WAY_SIGTRAP;
+    let state = match u32_of(offset_of!(Header, watch_state)) {
+        WATCH_READY if by_signals => WatchState::Signalled(rings()),
+        WATCH_READY => WatchState::Ready,
+        WATCH_REFUSED => WatchState::Refused(rings(), signals()),
+        _ => WatchState::Untried,
+    };
+    let ended = u32_of(offset_of!(Header, watch_ended));
+    if ended != ENDED_NOT {
+        let what = match ended {
+            ENDED_BLOCKED => "the program blocked SIGTRAP",
+            ENDED_HANDLER => "the program installed its own handler for SIGTRAP",
+            _ => "SIGTRAP was blocked in a way that could not be foreseen",
+        };
+        gaps.push(format!(
+            "watching ended before the run did: {what}, and hits come by SIGTRAP"
+        ));
+    }
+    let status = WatchStatus {
+        state,
+        armed: u64_of(offset_of!(Header, arms)),
+        arm_errors: u64_of(offset_of!(Header, arm_errors)),
+        arms_contended: u64_of(offset_of!(Header, arms_contended)),
+        arms_over_limit: u64_of(offset_of!(Header, arms_over_limit)),
+        arms_sandboxed: u64_of(offset_of!(Header, arms_sandboxed)),
+        arms_own_stack: u64_of(offset_of!(Header, arms_own_stack)),
+        disarms: u64_of(offset_of!(Header, disarms)),
+        backed_off: ended != ENDED_NOT,
+        released: u32_of(offset_of!(Header, watch_released)) != 0,
+    };
+    for (count, what) in [
+        (
+            status.arm_errors,
+            "re-aims of a watchpoint were refused by the kernel",
+        ),
+        (
+            status.arms_contended,
+            "re-aims of a watchpoint were skipped because another thread was aiming it",
+        ),
+        (
+            status.arms_over_limit,
+            "re-aims of a watchpoint were skipped because the run had used up its limit",
+        ),
+        (
+            status.arms_sandboxed,
+            "re-aims of a watchpoint were skipped because the program has a seccomp filter",
+        ),
+        (
+            status.arms_own_stack,
+            "aims of a watchpoint were skipped because the memory is on the stack of the thread that \
+             accesses it",
+        ),
+    ] {
+        if count > 0 {
+            gaps.push(format!("{count} {what}"));
+        }
+    }
+    status
+}
+
+/// What the runtime was refused, in words.
+fn refusal(call: u32, errno: i32) -> String {
+    let reason = std::io::Error::from_raw_os_error(errno);
+    match call {
+        CALL_PERF_EVENT_OPEN => format!(
+            "perf_event_open in the program was refused: {reason}; \
+             `failsketch-agent doctor` says what this machine allows"
+        ),
+        CALL_SENDMSG => format!("sendmsg of the watchpoints to the agent was refused: {reason}"),
+        CALL_REPLY => "the agent did not take the watchpoints in time".into(),
+        CALL_AGENT => "the agent could not use the watchpoints".into(),
+        CALL_MMAP => "the program could not map a page for the watchpoints".into(),
+        CALL_WAY => "this way was not asked for".into(),
+        CALL_KERNEL => "before Linux 5.19 a hit may kill a program that blocks SIGTRAP".into(),
+        CALL_INTERPOSED => {
+            "nothing is preloaded that would see the program block or handle SIGTRAP".into()
+        }
+        CALL_TRACED => "the program is being debugged".into(),
+        CALL_HANDLER => "the program handles or ignores SIGTRAP".into(),
+        CALL_BLOCKED => "the program was started with SIGTRAP blocked".into(),
+        CALL_MEMORY => format!("the program could not have memory for hits: {reason}"),
+        CALL_PROBE => "a watchpoint that was tried did not fire".into(),
+        other => format!("the watchpoints were refused at step {other}: {reason}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use runtime::layout::{Event, HEAD_EVENTS, KIND_CALL, REGION_SIZE, RING_EVENTS};
+
+    fn put(region: &mut [u8], at: usize, bytes: &[u8]) {
+        region[at..at + bytes.len()].copy_from_slice(bytes);
+    }
+
+    /// A region in which thread 0 recorded `count` events, numbered by `value`.
+    fn region_with(count: u64) -> Vec<u8> {
+        let mut region = vec![0; REGION_SIZE];
+        let base = offset_of!(Region, threads);
+        put(
+            &mut region,
+            base + offset_of!(ThreadSlot, tid),
+            &77u32.to_le_bytes(),
+        );
+        put(
+            &mut region,
+            base + offset_of!(ThreadSlot, count),
+            &count.to_le_bytes(),
+        );
+        for index in 0..count {
+            let (at, lap) = if index < HEAD_EVENTS as u64 {
+                (
+                    offset_of!(ThreadSlot, head) + index as usize * size_of::<Event>(),
+                    0,
+                )
+            } else {
+                let index = index - HEAD_EVENTS as u64;
+                (
+                    offset_of!(ThreadSlot, ring)
+                        + (index as usize % RING_EVENTS) * size_of::<Event>(),
+                    index / RING_EVENTS as u64,
+                )
+            };
+            let kind = KIND_CALL | ((lap & 0xff) as u16) << 8;
+            put(
+                &mut region,
+                base + at + offset_of!(Event, kind),
+                &kind.to_le_bytes(),
+            );
+            put(
+                &mut region,
+                base + at + offset_of!(Event, value),
+                &index.to_le_bytes(),
+            );
+        }
+        region
+    }
+
+    #[test]
+    fn first_and_last_events_are_kept_and_the_rest_counted() {
+        let count = (HEAD_EVENTS + 2 * RING_EVENTS + 7) as u64;
+        let remains = Remains::read(&region_with(count), EndedThreads::default());
+        let [thread] = remains.threads.as_slice() else {
+            panic!("one thread recorded: {:?}", remains.threads.len());
+        };
+        assert_eq!(thread.tid, 77);
+        assert_eq!(thread.head.len(), HEAD_EVENTS);
+        assert_eq!(thread.tail.len(), RING_EVENTS);
+        assert_eq!(thread.dropped, (RING_EVENTS + 7) as u64);
+        assert_eq!(thread.head.first().map(|e| e.value), Some(0));
+        assert_eq!(
+            thread.tail.first().map(|e| e.value),
+            Some(count - RING_EVENTS as u64)
+        );
+        assert_eq!(thread.tail.last().map(|e| e.value), Some(count - 1));
+        assert!(remains.gaps.is_empty());
+    }
+
+    #[test]
+    fn an_event_of_an_older_lap_is_not_taken_for_a_new_one() {
+        let count = (HEAD_EVENTS + RING_EVENTS) as u64;
+        let mut region = region_with(count);
+        // One more was reserved, but the process died before writing it.
+        put(
+            &mut region,
+            offset_of!(Region, threads) + offset_of!(ThreadSlot, count),
+            &(count + 1).to_le_bytes(),
+        );
+        let remains = Remains::read(&region, EndedThreads::default());
+        assert_eq!(remains.threads[0].tail.len(), RING_EVENTS - 1);
+        // The one that it would have overwritten, and the one that was not written.
+        assert_eq!(remains.threads[0].dropped, 2);
+        assert_eq!(
+            remains.gaps,
+            ["thread 77 was still writing 1 of its events when the process ended"]
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_without_panic(bytes in proptest::collection::vec(any::<u8>(), 0..9000)) {
+            Remains::read(&bytes, EndedThreads::default());
+            // The same bytes over the places that hold counts and lengths.
+            let mut region = vec![0xff; REGION_SIZE];
+            let length = bytes.len().min(region.len());
+            region[..length].copy_from_slice(&bytes[..length]);
+            Remains::read(&region, EndedThreads::default());
+        }
+    }
+}

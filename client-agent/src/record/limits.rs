@@ -1,0 +1,186 @@
+//! Pieces of one run → its record.
+
+use crate::process::modules::Module;
+use crate::process::region::{WatchState, WatchStatus};
+use crate::watchpoints::collector::Collected;
+use sketch_model::{Mapping, RunId, RunRecord, TrackingRecord, WatchHit, WatchRecord};
+
+/// Hits kept in a record: half of them the first, half the last.
+const MOST_HITS: usize = 4096;
+
+/// A name for a run that no other run has.
+pub fn run_id(agent: &str, random: u64) -> RunId {
+    RunId(format!("{agent}-{}-{random:016x}", std::process::id()))
+}
+
+/// The watchpoints' part. Untouched programs and plans that watch nothing have
+/// none and need no reason (`tracked` is false);
+/// `asked` says whether a tracked build was to open some.
+pub fn watch_record(
+    tracked: bool,
+    asked: bool,
+    status: &WatchStatus,
+    mut collected: Collected,
+    gaps: &mut Vec<String>,
+) -> WatchRecord {
+    gaps.append(&mut collected.gaps);
+    let received = collected.hits.len() as u64;
+    let hits = trim(collected.hits, gaps);
+    if collected.counted > received {
+        gaps.push(format!(
+            "{} of {} watchpoint hits were lost",
+            collected.counted - received,
+            collected.counted
+        ));
+    }
+    let refused = match &status.state {
+        _ if !tracked => None,
+        _ if !asked => {
+            Some("this machine offers no watchpoints; `failsketch-agent doctor` says why".into())
+        }
+        WatchState::Ready => None,
+        WatchState::Signalled(rings) => {
+            let rings = collected.refused.as_ref().unwrap_or(rings);
+            gaps.push(format!(
+                "watchpoint hits came by SIGTRAP, not through rings: {rings}"
+            ));
+            None
+        }
+        // The agent's own reason is nearer to the cause than "the agent refused".
+        WatchState::Refused(rings, signals) => {
+            let rings = collected.refused.as_ref().unwrap_or(rings);
+            Some(match signals {
+                None => rings.clone(),
+                Some(signals) => format!("{rings}; nor by SIGTRAP: {signals}"),
+            })
+        }
+        WatchState::Untried => Some("the runtime in the tracked build did not start".into()),
+    };
+    WatchRecord {
+        hits,
+        counted: collected.counted,
+        armed: status.armed,
+        skipped_aims: status.arm_errors
+            + status.arms_contended
+            + status.arms_over_limit
+            + status.arms_sandboxed
+            + status.arms_own_stack
+            + u64::from(collected.ended_early)
+            + u64::from(status.backed_off),
+        disarmed: status.disarms,
+        refused,
+    }
+}
+
+/// What the pauses of a run amount to, in a sentence.
+pub fn pauses(tracking: &TrackingRecord) -> Option<String> {
+    let share = tracking.max_overhead?;
+    if tracking.pauses.is_empty() {
+        return None;
+    }
+    let times = match tracking.pauses.len() {
+        1 => "once".to_string(),
+        n => format!("{n} times"),
+    };
+    Some(format!(
+        "recording was paused {times} to keep its cost at {}% of processor time; it was on for \
+         {:.1}% of the run",
+        share * 100.0,
+        tracking.coverage() * 100.0
+    ))
+}
+
+fn trim(mut hits: Vec<WatchHit>, gaps: &mut Vec<String>) -> Vec<WatchHit> {
+    if hits.len() > MOST_HITS {
+        let dropped = hits.len() - MOST_HITS;
+        let from = MOST_HITS / 2;
+        hits.drain(from..from + dropped);
+        gaps.push(format!(
+            "{dropped} watchpoint hits between the first and the last {from} were not kept"
+        ));
+    }
+    hits
+}
+
+/// The record as it is sent, at most `largest` bytes long. What makes it longer is
+/// left out, dearest last, and that is said: the report of a failure is worth more
+/// than all that can be beside it.
+pub fn written(record: &mut RunRecord, largest: usize) -> serde_json::Result<Vec<u8>> {
+    let mut line = serde_json::to_vec(record)?;
+    for (what, leave_out) in LEFT_OUT {
+        if line.len() <= largest {
+            break;
+        }
+        if leave_out(record) {
+            record.gaps.push(format!(
+                "{what} left out: the record had {} bytes, and {largest} are sent at most",
+                line.len()
+            ));
+            line = serde_json::to_vec(record)?;
+        }
+    }
+    Ok(line)
+}
+
+/// What can be left out, and how; each says whether there was any.
+type LeaveOut = (&'static str, fn(&mut RunRecord) -> bool);
+const LEFT_OUT: [LeaveOut; 3] = [
+    ("the Intel PT trace was", |record| {
+        record.pt.take().is_some()
+    }),
+    ("watchpoint hits were", |record| {
+        !std::mem::take(&mut record.watch.hits).is_empty()
+    }),
+    ("what threads recorded was", |record| {
+        record.unrecorded_threads += record.threads.len() as u32;
+        !std::mem::take(&mut record.threads).is_empty()
+    }),
+];
+
+/// The mappings that hits can be attributed to.
+pub fn mappings(modules: &[Module]) -> Vec<Mapping> {
+    modules.iter().map(Module::mapping).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn record(hits: usize) -> RunRecord {
+        let hit = serde_json::json!({
+            "slot": 0, "tid": 1, "handled_ns": 1, "after_pc": 4096, "address": 4096,
+            "registers": vec![u64::MAX; 16], "stack": vec![u64::MAX; 32],
+        });
+        let text = serde_json::json!({
+            "id": "a-1", "agent": "a", "build": "ab", "tier": "inline", "variant": null,
+            "sampling_probability": 1.0, "wall_us": 1, "cpu_us": 1, "threads": [],
+            "outcome": { "failure": {
+                "kind": "hang", "fault_address": null, "threads": [], "mappings": [], "gaps": [],
+            }},
+            "watch": { "hits": vec![hit; hits], "counted": hits, "armed": 1, "refused": null },
+            "clock": { "start_tsc": 0, "start_ns": 0, "end_tsc": 1, "end_ns": 1, "error_ns": 0 },
+            "mappings": [], "gaps": [],
+        });
+        serde_json::from_value(text).expect("is a record")
+    }
+
+    #[test]
+    fn what_is_too_large_is_left_out_and_said_and_the_report_stays() {
+        let mut small = record(3);
+        let line = written(&mut small, 100_000).expect("is written");
+        assert!(line.len() < 100_000 && small.watch.hits.len() == 3 && small.gaps.is_empty());
+
+        let mut large = record(2000);
+        let line = written(&mut large, 100_000).expect("is written");
+        assert!(line.len() < 100_000, "{}", line.len());
+        let sent: RunRecord = serde_json::from_slice(&line).expect("is a record");
+        assert!(sent.failed() && sent.watch.hits.is_empty());
+        assert_eq!(sent.watch.counted, 2000, "that there were some stays known");
+        assert_eq!(sent.gaps.len(), 1);
+        assert!(
+            sent.gaps[0].starts_with("watchpoint hits were left out"),
+            "{:?}",
+            sent.gaps
+        );
+    }
+}

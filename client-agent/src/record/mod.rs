@@ -1,0 +1,5 @@
+//! A run that ended, as the record that is sent: assembled, limited in size, redacted.
+
+pub(crate) mod assemble;
+pub(crate) mod limits;
+pub(crate) mod redaction;

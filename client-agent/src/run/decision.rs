@@ -1,0 +1,394 @@
+//! Runs that are recorded: what is asked before, decided, and kept after.
+
+use crate::cli::RunArguments;
+use crate::delivery::spool::Worth;
+use crate::delivery::upstream::Upstream;
+use crate::error::AgentError;
+use crate::governor::ledger::{Ledger, Reserved};
+use crate::governor::run_governor::Costs;
+use crate::intel_pt::PtSource;
+use crate::patches::canary::{self, Canary};
+use crate::patches::tracked_build::{self, PatchSource, TrackedBuild};
+use crate::policy::WatchWay;
+use crate::policy::settings::Settings;
+use crate::process::modules::ModuleCache;
+use crate::process::supervise::Ended;
+use crate::process::{environment, preload, sys};
+use crate::record::{limits, redaction};
+use crate::run::program::{KnownProgram, ProgramKind};
+use crate::run::{Recorder, Supervisor};
+use crate::stderr_log::say;
+use crate::watchpoints::probe;
+use sketch_model::{AssignmentRequest, FailureKind, RunRecord, Tier, VariantRef};
+use std::{cell::LazyCell, fs::File, io::Write, path::PathBuf, thread, time::Duration};
+
+/// A simulated fleet member gives up after this many unanswered questions.
+const MOST_SILENCES: u32 = 30;
+const AFTER_SILENCE: Duration = Duration::from_secs(1);
+/// Servers take 16 MiB in one request.
+const LARGEST_RECORD: usize = 15 << 20;
+
+/// What the server wants run, and why it may not be.
+struct Next {
+    variant: Option<VariantRef>,
+    /// Whether this run is to run it.
+    tracked: bool,
+    expected: Option<FailureKind>,
+    /// What was set aside for tracking this run.
+    reserved: Reserved,
+    gaps: Vec<String>,
+}
+
+/// What is kept between runs that are recorded.
+pub struct Session<'a> {
+    known: &'a KnownProgram,
+    recorder: Recorder,
+    settings: Settings,
+    store: Option<File>,
+    tracked: Option<TrackedBuild>,
+    /// The build of the patch that the operator named, or why there is none.
+    named: Option<Result<TrackedBuild, String>>,
+    /// It runs only if the program's account allows, as others do.
+    sampled: bool,
+    /// The variant that could not be made, and why: said once, in every record.
+    refused: Option<(VariantRef, String)>,
+    /// Why runs go unrecorded: said once.
+    unrecorded: Option<String>,
+    stops_when_finished: bool,
+    silences: u32,
+}
+
+impl<'a> Session<'a> {
+    /// `None` if runs of this command are not recorded.
+    pub fn open(arguments: &RunArguments, supervisor: &Supervisor<'a>) -> Option<Session<'a>> {
+        let settings = Settings::gather(arguments, &supervisor.program.path);
+        let alone = settings.upstream.is_none() && arguments.patch.is_none();
+        if alone && arguments.store_record.is_none() {
+            return None;
+        }
+        let known = match &supervisor.program.kind {
+            ProgramKind::Known(known) => known,
+            ProgramKind::LeftAlone(reason) => {
+                let path = supervisor.program.path.display();
+                say(format_args!("{path} is run without recording: {reason}"));
+                return None;
+            }
+        };
+        let preload = preload::prepare_cache(&settings.cache)
+            .and_then(|()| preload::preload_file(&settings.cache))
+            .map_err(|e| e.to_string())
+            .and_then(|path| match environment::can_preload(&path) {
+                true => Ok(path),
+                false => Err(format!(
+                    "the path {} has a colon or a space, which LD_PRELOAD cannot express; give \
+                     another --cache",
+                    path.display()
+                )),
+            });
+        if let Err(reason) = &preload {
+            say(reason);
+        }
+        let store = arguments.store_record.as_ref().and_then(|path| {
+            File::create(path)
+                .inspect_err(|reason| {
+                    let path = path.display();
+                    say(format_args!(
+                        "records are not stored: cannot write {path}: {reason}"
+                    ));
+                })
+                .ok()
+        });
+        let named = arguments.patch.as_ref().map(|path| {
+            tracked_build::from_file(path, settings.key.as_ref(), known)
+                .map_err(|error| format!("the patch that was named was not run: {error}"))
+                .inspect_err(|reason| say(reason))
+        });
+        // Not unless asked: no server decodes it yet.
+        let pt = match settings.policy.intel_pt {
+            true => PtSource::of_this_machine().ok(),
+            false => None,
+        };
+        let tier = match settings.policy.watch_way {
+            WatchWay::None => Tier::Inline,
+            _ => probe::tier(pt.is_some()),
+        };
+        let measure: fn() -> Costs = match tier {
+            Tier::Inline => || Costs::measure(false),
+            Tier::Watchpoints | Tier::IntelPt => || Costs::measure(true),
+        };
+        Some(Session {
+            known,
+            recorder: Recorder {
+                agent: settings.agent.clone(),
+                tier,
+                pt,
+                preload,
+                failing_exits: settings.policy.fail_exits.clone(),
+                hang: settings.policy.hang(),
+                check: settings.policy.check.clone(),
+                max_overhead: settings.policy.overhead_share(),
+                trap_budget: settings.policy.trap_budget,
+                watch_way: settings.policy.watch_way,
+                costs: LazyCell::new(measure),
+                modules: ModuleCache::default(),
+            },
+            settings,
+            store,
+            tracked: None,
+            named,
+            sampled: arguments.sampled,
+            refused: None,
+            unrecorded: None,
+            stops_when_finished: arguments.until_finished,
+            silences: 0,
+        })
+    }
+
+    /// One run; `None` when there is nothing more to do.
+    pub fn next_run(&mut self, supervisor: &Supervisor<'_>) -> Result<Option<Ended>, AgentError> {
+        let asked = match supervisor.queue {
+            // Only a question to somebody else takes long enough for a signal.
+            Some(queue) if self.settings.upstream.is_some() => {
+                queue.mortal(&supervisor.inherited, || self.ask())
+            }
+            _ => self.ask(),
+        };
+        let Some(next) = asked? else {
+            return Ok(None);
+        };
+        let ledger = next.variant.and_then(|_| self.ledger());
+        let Session {
+            known,
+            recorder,
+            settings,
+            store,
+            tracked,
+            named,
+            ..
+        } = self;
+        let named = named.as_ref().and_then(|named| named.as_ref().ok());
+        let tracked = named.or(tracked.as_ref());
+        let tracked = tracked.filter(|build| next.tracked && Some(build.variant) == next.variant);
+        let counts = next.variant.and_then(|variant| {
+            let upstream = settings.upstream.as_ref()?;
+            Some(canary_path(upstream, settings, known, variant))
+        });
+        let mut keep = |record: RunRecord| {
+            if let Some(ledger) = &ledger {
+                let cost = record.variant.map(|_| record.tracking.cost_ns);
+                ledger.settle(record.cpu_us * 1000, next.reserved, cost);
+            }
+            if let Some(path) = &counts {
+                let mut canary = Canary::load(path);
+                canary.add(
+                    &record,
+                    next.expected.as_ref(),
+                    settings.policy.max_slowdown,
+                );
+                if let Some(reason) = canary.withdrawn() {
+                    say(format_args!("the tracked build is withdrawn: {reason}"));
+                }
+                canary.save(path);
+            }
+            keep_record(record, settings, store.as_mut());
+        };
+        let run = supervisor.run_recorded(known, tracked, recorder, next.gaps, &mut keep)?;
+        if let (Some(variant), Some(reason)) = (next.variant, run.refused) {
+            say(&reason);
+            self.tracked = None;
+            self.refused = Some((variant, reason));
+        }
+        if let Some(reason) = run.unrecorded
+            && self.unrecorded.as_ref() != Some(&reason)
+        {
+            say(&reason);
+            self.unrecorded = Some(reason);
+        }
+        Ok(Some(run.ended))
+    }
+
+    /// Asks what to run, and gets it; `None` when the server has finished.
+    fn ask(&mut self) -> Result<Option<Next>, AgentError> {
+        let mut next = Next {
+            variant: None,
+            tracked: true,
+            expected: None,
+            reserved: Reserved::default(),
+            gaps: Vec::new(),
+        };
+        match &self.named {
+            Some(Ok(build)) => {
+                next.variant = Some(build.variant);
+                if !self.sampled {
+                    return Ok(Some(next));
+                }
+            }
+            Some(Err(reason)) => next.gaps.push(reason.clone()),
+            None => {}
+        }
+        if let Some(upstream) = &self.settings.upstream {
+            let request = AssignmentRequest {
+                agent: self.recorder.agent.clone(),
+                build: self.known.build.clone(),
+                tier: self.recorder.tier,
+            };
+            match upstream.assignment(&request) {
+                Ok(assignment) if assignment.finished && self.stops_when_finished => {
+                    return Ok(None);
+                }
+                Ok(assignment) => {
+                    next.variant = assignment.variant;
+                    next.expected = assignment.expected;
+                    self.silences = 0;
+                }
+                Err(error) => {
+                    if self.silences == 0 {
+                        say(format_args!("the untouched program is run: {error}"));
+                    }
+                    self.silences += 1;
+                    if self.stops_when_finished {
+                        if self.silences >= MOST_SILENCES {
+                            return Err(error);
+                        }
+                        thread::sleep(AFTER_SILENCE);
+                    }
+                }
+            }
+        }
+        if let Some(reason) = self.withheld(next.variant) {
+            next.gaps.extend(reason);
+            next.tracked = false;
+        }
+        if let (Some(ledger), Some(_), true) = (self.ledger(), next.variant, next.tracked) {
+            match ledger.admit() {
+                Ok(reserved) => next.reserved = reserved,
+                Err(reason) => {
+                    next.gaps.push(reason);
+                    next.tracked = false;
+                }
+            }
+        }
+        // Last, because making a build takes tens of milliseconds. What was set aside for
+        // one that cannot be made comes back when the run ends.
+        if next.tracked
+            && let Some(reason) = self.prepare_tracked(next.variant)
+        {
+            next.gaps.extend(reason);
+            next.tracked = false;
+        }
+        Ok(Some(next))
+    }
+
+    /// The program's account on this machine; none where tracking may cost anything.
+    fn ledger(&self) -> Option<Ledger> {
+        let share = self.settings.policy.overhead_share()?;
+        let cache = &self.settings.cache;
+        Some(Ledger::of_build(cache, &self.known.build.0, share))
+    }
+
+    /// Whether policy or canary let this run go with the original, and the
+    /// sentence that the record should carry for it, if any.
+    fn withheld(&self, variant: Option<VariantRef>) -> Option<Option<String>> {
+        let (variant, upstream) = (variant?, self.settings.upstream.as_ref()?);
+        let canary = Canary::load(&canary_path(upstream, &self.settings, self.known, variant));
+        if let Some(reason) = canary.withdrawn() {
+            return Some(Some(format!(
+                "the tracked build was withdrawn on this machine: {reason}"
+            )));
+        }
+        let policy = &self.settings.policy;
+        (!by_chance(policy.track * canary.share(policy.canary))).then_some(None)
+    }
+
+    /// Makes the assigned build unless it is there already. The result is the
+    /// reason why it is not.
+    fn prepare_tracked(&mut self, variant: Option<VariantRef>) -> Option<Option<String>> {
+        let (variant, upstream) = (variant?, self.settings.upstream.as_ref()?);
+        if self.tracked.as_ref().is_some_and(|t| t.variant == variant) {
+            return None;
+        }
+        if let Some((refused, reason)) = &self.refused
+            && *refused == variant
+        {
+            return Some(Some(reason.clone()));
+        }
+        let source = patch_source(upstream, &self.settings);
+        match source.build(self.known, variant) {
+            Ok(build) => {
+                self.tracked = Some(build);
+                None
+            }
+            Err(error) => {
+                let reason = format!("the assigned tracked build was not run: {error}");
+                say(&reason);
+                // Whoever could not be reached may answer next time.
+                let passing = matches!(
+                    error,
+                    AgentError::ServerUnreachable { .. }
+                        | AgentError::DaemonUnreachable { .. }
+                        | AgentError::DaemonRefused(_)
+                );
+                if !passing {
+                    self.refused = Some((variant, reason.clone()));
+                }
+                Some(Some(reason))
+            }
+        }
+    }
+}
+
+fn patch_source<'s>(upstream: &'s Upstream, settings: &'s Settings) -> PatchSource<'s> {
+    PatchSource {
+        upstream,
+        key: settings.key.as_ref(),
+        cache: &settings.cache,
+    }
+}
+
+fn canary_path(
+    upstream: &Upstream,
+    settings: &Settings,
+    known: &KnownProgram,
+    variant: VariantRef,
+) -> PathBuf {
+    canary::beside(&patch_source(upstream, settings).cache_path(known, variant))
+}
+
+/// True with the given probability.
+fn by_chance(probability: f64) -> bool {
+    // 53 random bits are a fraction that a double holds exactly.
+    let fraction = (sys::unique_u64() >> 11) as f64 / (1u64 << 53) as f64;
+    fraction < probability
+}
+
+/// Reduces, stores and sends a record; failing to is said, and changes nothing.
+fn keep_record(mut record: RunRecord, settings: &mut Settings, store: Option<&mut File>) {
+    if !record.failed() {
+        record.sampling_probability = settings.policy.report_successes;
+    }
+    redaction::reduce(&mut record, settings.policy.privacy, &settings.secret);
+    let worth = match record.failed() {
+        true => Worth::Failure,
+        false => Worth::Success,
+    };
+    let mut line = match limits::written(&mut record, LARGEST_RECORD) {
+        Ok(line) => line,
+        Err(error) => {
+            say(format_args!(
+                "the record could not be written down: {error}"
+            ));
+            return;
+        }
+    };
+    if let Some(upstream) = &mut settings.upstream
+        && by_chance(record.sampling_probability)
+    {
+        upstream.keep(&line, worth);
+    }
+    if let Some(file) = store {
+        line.push(b'\n');
+        if let Err(error) = file.write_all(&line) {
+            say(format_args!("the record could not be stored: {error}"));
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! The thread that receives a program's watchpoints and their hits, and lets the
+//! steward look after the process in between.
+//!
+//! The runtime sends the descriptors over a socket and waits, for a fraction of a
+//! second, until they are taken. It tries rings first; if those are refused it may
+//! offer signals in a second round. How hits then come is the receiver's business.
+//! Hits and counters stay readable after the program is dead, so whatever it did up
+//! to its last instruction is found in the final round.
+
+use super::{receiver::Receiver, rings::Rings, signals::Signals, sys};
+use crate::governor::run_governor::{Report, Steward};
+use crate::process::descriptors;
+use crate::process::sys::thread_cpu_ns;
+use runtime::layout::{LAST_MESSAGE, REPLY_READY, REPLY_REFUSED, SIGTRAP_MESSAGE};
+use sketch_model::WatchHit;
+use std::{
+    io::{self, PipeReader, PipeWriter, Write},
+    mem,
+    os::{fd::AsRawFd, unix::net::UnixStream},
+    thread::{self, JoinHandle},
+};
+
+/// Hits after which a run is not watched any further. The first hundreds show who
+/// touches a location; a hit costs the program more than ten microseconds, and
+/// hooks go on recording.
+const MOST_HITS: u64 = 2048;
+
+/// What the watchpoints of one run delivered.
+#[derive(Debug, Default)]
+pub struct Collected {
+    pub report: Report,
+    pub hits: Vec<WatchHit>,
+    pub counted: u64,
+    /// Why the rings were refused, even if hits came in another way.
+    pub refused: Option<String>,
+    /// Watching ended before the run did.
+    pub ended_early: bool,
+    pub gaps: Vec<String>,
+}
+
+/// A running collection.
+#[derive(Debug)]
+pub struct Collector {
+    thread: JoinHandle<Watching>,
+    stop: PipeWriter,
+}
+
+impl Collector {
+    /// Starts looking after a process, and listening on the agent's end of the
+    /// socket if there are to be watchpoints.
+    pub fn start(socket: Option<UnixStream>, steward: Steward) -> io::Result<Collector> {
+        let (stopped, stop) = io::pipe()?;
+        let thread = thread::Builder::new()
+            .name("watchpoints".into())
+            .spawn(move || {
+                let mut watching = Watching::new(steward);
+                watching.serve(socket, &stopped);
+                watching
+            })?;
+        Ok(Collector { thread, stop })
+    }
+
+    /// Call when the program is dead. Hits of other processes (children on
+    /// kernels that cannot exclude them) are dropped.
+    pub fn finish(self) -> Collected {
+        drop(self.stop);
+        match self.thread.join() {
+            Ok(watching) => watching.collect(),
+            Err(_) => Collected {
+                refused: Some("the agent's watchpoint reader failed".into()),
+                ..Collected::default()
+            },
+        }
+    }
+}
+
+struct Watching {
+    steward: Steward,
+    /// What has been offered so far.
+    rings: Rings,
+    receiver: Option<Box<dyn Receiver>>,
+    hits: u64,
+    ended_early: Option<String>,
+    refused: Option<String>,
+    /// What a receiver that is no more has delivered.
+    collected: Collected,
+}
+
+impl Watching {
+    fn new(steward: Steward) -> Watching {
+        Watching {
+            steward,
+            rings: Rings::default(),
+            receiver: None,
+            hits: 0,
+            ended_early: None,
+            refused: None,
+            collected: Collected::default(),
+        }
+    }
+
+    fn serve(&mut self, mut socket: Option<UnixStream>, stopped: &PipeReader) {
+        loop {
+            let mut waiting = vec![
+                descriptors::readable(stopped.as_raw_fd()),
+                descriptors::readable(socket.as_ref().map_or(-1, |s| s.as_raw_fd())),
+            ];
+            let mut patience = self.steward.patience_ms();
+            if let Some(receiver) = &self.receiver {
+                waiting.extend(receiver.sources());
+                patience = receiver.patience_ms().map_or(patience, |p| p.min(patience));
+            }
+            if descriptors::poll(&mut waiting, patience).is_err() {
+                return;
+            }
+            if let Some(receiver) = &mut self.receiver {
+                receiver.noticed(&waiting[2..]);
+                receiver.drain();
+            }
+            if waiting[1].revents != 0
+                && let Some(open) = &socket
+                && !self.receive(open)
+            {
+                socket = None;
+            }
+            if waiting[0].revents != 0 {
+                self.drain();
+                return;
+            }
+            self.look();
+        }
+    }
+
+    fn look(&mut self) {
+        let hits = self.new_hits();
+        self.hits += hits;
+        if self.hits >= MOST_HITS {
+            self.end_early(self.enough_hits());
+        }
+        let turn = self.steward.look(hits);
+        if self.ended_early.is_none()
+            && let Some(switches) = self.steward.too_many_switches()
+        {
+            self.end_early(format!(
+                "watching ended before the run did: its threads gave up their processors {switches} \
+                 times, and each time costs more with watchpoints"
+            ));
+        }
+        if self.steward.watch_is_released() {
+            self.let_go();
+        }
+        let seen = self.receiver.as_ref().is_some_and(|r| r.can_be_seen());
+        if seen && let Some(who) = self.steward.onlooker() {
+            self.end_early(format!(
+                "watching ended before the run did: {who}, and hits come by SIGTRAP"
+            ));
+        }
+        if let Some(on) = turn {
+            self.turn(on && self.ended_early.is_none());
+        }
+    }
+
+    fn enough_hits(&self) -> String {
+        format!(
+            "watching ended before the run did, after {} hits: each costs the program microseconds",
+            self.hits
+        )
+    }
+
+    fn end_early(&mut self, why: String) {
+        if self.ended_early.is_none() {
+            self.ended_early = Some(why);
+            self.steward.release_watch();
+            self.turn(false);
+        }
+    }
+
+    /// Takes what the receiver has, and closes its events. No more hits can come: the
+    /// process has closed its own descriptors, or is dead. Of one that lives it takes some
+    /// forty microseconds, once, which are not charged.
+    fn let_go(&mut self) {
+        let Some(mut receiver) = self.receiver.take() else {
+            return;
+        };
+        for (_, event) in receiver.events() {
+            // A thread that was just aiming it may have switched it on again.
+            let _ = sys::turn(event, false);
+        }
+        receiver.drain();
+        let hits = receiver.new_hits();
+        self.steward.note_hits(hits);
+        self.hits += hits;
+        // The handler of SIGTRAP has room for as many, and ends it itself.
+        if self.hits >= MOST_HITS && receiver.can_be_seen() && self.ended_early.is_none() {
+            self.ended_early = Some(self.enough_hits());
+        }
+        let collected = &mut self.collected;
+        for (_, event) in receiver.events() {
+            match sys::read_count(event) {
+                Ok(count) => collected.counted += count,
+                Err(e) => collected
+                    .gaps
+                    .push(format!("a watchpoint's counter could not be read: {e}")),
+            }
+        }
+        receiver.collect(self.steward.pid(), collected);
+    }
+
+    fn drain(&mut self) {
+        if let Some(receiver) = &mut self.receiver {
+            receiver.drain();
+        }
+    }
+
+    fn new_hits(&mut self) -> u64 {
+        self.receiver.as_mut().map_or(0, |r| r.new_hits())
+    }
+
+    /// An event that cannot be turned goes on or stays off; what it costs is on
+    /// the account all the same. So is the turning: the kernel interrupts the
+    /// program's threads for it, and we wait until they have done their part.
+    fn turn(&mut self, on: bool) {
+        let began = thread_cpu_ns();
+        for (slot, event) in self.receiver.iter().flat_map(|r| r.events()) {
+            // One that was never aimed sleeps anyway.
+            if self.steward.is_aimed(slot) {
+                let _ = sys::turn(event, on);
+            }
+        }
+        let took = thread_cpu_ns().saturating_sub(began);
+        self.steward.charge(took);
+    }
+
+    /// Takes one message; false when the conversation is over.
+    fn receive(&mut self, socket: &UnixStream) -> bool {
+        let Ok((Some(message), fds)) = descriptors::receive(socket) else {
+            return false;
+        };
+        match message {
+            LAST_MESSAGE => {
+                if self.receiver.is_none() && self.refused.is_none() {
+                    self.receiver = Some(Box::new(mem::take(&mut self.rings)));
+                }
+                let reply = match self.receiver {
+                    Some(_) => REPLY_READY,
+                    None => REPLY_REFUSED,
+                };
+                let mut socket = socket;
+                // The runtime gives up by itself if this does not arrive.
+                let _ = socket.write_all(&[reply]);
+                // Unless it was accepted there may be another offer.
+                return self.receiver.is_none();
+            }
+            SIGTRAP_MESSAGE => match Signals::of(fds) {
+                Ok(signals) => self.receiver = Some(Box::new(signals)),
+                Err(reason) => {
+                    self.refused.get_or_insert(reason);
+                }
+            },
+            _ if self.refused.is_none() => {
+                if let Err(reason) = self.rings.add(fds) {
+                    self.rings = Rings::default();
+                    self.refused = Some(reason);
+                }
+            }
+            _ => {}
+        }
+        true
+    }
+
+    fn collect(mut self) -> Collected {
+        self.let_go();
+        let mut collected = Collected {
+            refused: self.refused,
+            ended_early: self.ended_early.is_some(),
+            report: self.steward.finish(),
+            ..self.collected
+        };
+        collected.hits.sort_by_key(|hit| hit.handled_ns);
+        collected.gaps.extend(self.ended_early);
+        collected
+    }
+}

@@ -1,0 +1,8 @@
+//! Real hardware watchpoints in real programs.
+
+mod oracle;
+mod tiers;
+mod watch_ends;
+mod watch_release;
+mod watch_signals;
+mod watch_values;

@@ -1,0 +1,145 @@
+//! What is left where a machine refuses something: inline probes without
+//! watchpoints, the untouched program without shared memory.
+
+use crate::common::{AGENT, FakeServer, Workshop, read_record, signed_patch};
+use sketch_model::{RunRecord, Tier};
+use std::{
+    path::PathBuf,
+    process::{Command, Output},
+};
+
+/// Runs the agent on the tracked build where one system call is refused.
+fn run_refused(
+    workshop: &Workshop,
+    call: libc::c_long,
+    pair: &(PathBuf, PathBuf),
+    options: &[&str],
+    arguments: &[&str],
+) -> (Output, Vec<RunRecord>) {
+    let refuse = workshop.compile("refuse", "refuse", &[]);
+    let server = FakeServer::start(Some(signed_patch(&pair.0, &pair.1)));
+    let output = Command::new(refuse)
+        .arg(call.to_string())
+        .args([AGENT, "run", "--cache"])
+        .arg(workshop.path("cache"))
+        .args(["--server", &server.url, "--key", &server.key()])
+        .args(["--canary", "1"])
+        .args(options)
+        .arg("--")
+        .arg(&pair.0)
+        .args(arguments)
+        .output()
+        .expect("starts");
+    (output, server.records())
+}
+
+#[test]
+fn without_perf_events_inline_probes_go_on_and_the_record_says_so() {
+    let workshop = Workshop::new();
+    let pair = workshop.compile_pair(&[]);
+    let (output, records) = run_refused(
+        &workshop,
+        libc::SYS_perf_event_open,
+        &pair,
+        &[],
+        &["watch-and-crash"],
+    );
+    use std::os::unix::process::ExitStatusExt;
+    assert_eq!(output.status.signal(), Some(libc::SIGSEGV));
+    let [record] = records.as_slice() else {
+        panic!("one record: {}", records.len());
+    };
+    assert_eq!(record.tier, Tier::Inline);
+    assert!(record.variant.is_some());
+    assert_eq!(record.threads[0].head.len(), 1);
+    assert_eq!(record.watch.hits, []);
+    assert_eq!(
+        record.watch.refused.as_deref(),
+        Some("this machine offers no watchpoints; `failsketch-agent doctor` says why")
+    );
+}
+
+#[test]
+fn a_policy_without_watchpoints_leaves_hooks_alone_and_says_so() {
+    let workshop = Workshop::new();
+    let pair = workshop.compile_pair(&[]);
+    let no_watchpoints = ["--watch-way", "none"];
+    let (_, record) = workshop.record_tracked_with(&no_watchpoints, &pair, &["watch"]);
+    assert_eq!((record.tier, record.watch.armed), (Tier::Inline, 0));
+    let refused = record.watch.refused.as_deref();
+    assert_eq!(
+        refused,
+        Some("the policy allows no watchpoints (watch_way)")
+    );
+    let (_, record) = workshop.record_tracked_with(&no_watchpoints, &pair, &["kinds"]);
+    assert_eq!(record.threads[0].head.len(), 6);
+}
+
+#[test]
+fn without_shared_memory_the_program_runs_untouched_and_the_agent_says_so_once() {
+    let workshop = Workshop::new();
+    let pair = workshop.compile_pair(&[]);
+    let options = ["--repeat", "3"];
+    let (output, records) = run_refused(
+        &workshop,
+        libc::SYS_memfd_create,
+        &pair,
+        &options,
+        &["threads", "5000"],
+    );
+    assert_eq!(output.status.code(), Some(0));
+    let said = String::from_utf8_lossy(&output.stderr);
+    let once = said
+        .lines()
+        .filter(|line| line.contains("the run could not be recorded: memfd_create was refused"))
+        .count();
+    assert_eq!(once, 1, "{said}");
+    assert_eq!(records.len(), 3);
+    for record in &records {
+        assert_eq!((record.variant, record.threads.len()), (None, 0));
+        assert!(
+            record.gaps.iter().any(|gap| gap.contains("memfd_create")),
+            "{:?}",
+            record.gaps
+        );
+    }
+}
+
+#[test]
+fn a_filter_of_the_machine_is_not_taken_for_one_of_the_program() {
+    let workshop = Workshop::new();
+    let pair = workshop.compile_pair_of("rough", &[]);
+    // Any call that nobody makes: what counts is that there is a filter.
+    let (output, records) = run_refused(
+        &workshop,
+        libc::SYS_swapon,
+        &pair,
+        &[],
+        &["overflow-in-thread"],
+    );
+    use std::os::unix::process::ExitStatusExt;
+    assert_eq!(output.status.signal(), Some(libc::SIGSEGV));
+    let said = records[0].gaps.iter().any(|gap| gap.contains("seccomp"));
+    assert!(!said, "{:?}", records[0].gaps);
+}
+
+#[test]
+fn a_bare_run_needs_nothing_of_all_this() {
+    let workshop = Workshop::new();
+    let refuse = workshop.compile("refuse", "refuse", &[]);
+    let program = workshop.compile("crash", "crash", &[]);
+    let file = workshop.path("record.json");
+    let status = Command::new(refuse)
+        .arg(libc::SYS_memfd_create.to_string())
+        .args([AGENT, "run", "--cache"])
+        .arg(workshop.path("cache"))
+        .arg("--store-record")
+        .arg(&file)
+        .arg("--")
+        .arg(&program)
+        .args(["exit", "42"])
+        .status()
+        .expect("starts");
+    assert_eq!(status.code(), Some(42));
+    assert!(!read_record(&file).failed());
+}

@@ -1,0 +1,356 @@
+//! From a recorded link line to a plan for linking again, made at registration.
+//!
+//! Inputs that carried our bitcode (sources of a one-call build, our objects,
+//! members of our archives) become places for objects made from the store;
+//! inputs without bitcode are kept in the store as they are. Of an archive that
+//! holds both, only the foreign members are kept, so that `--whole-archive`
+//! does not bring a function in twice.
+//!
+//! Modules are found again in an input by the hash of their bitcode, and
+//! sources by the name the compiler recorded. What is not found (an object
+//! deleted since) still gets a place: after the last module that was.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+
+use crate::blobs;
+use crate::link::driver_args::{self, DriverArgument, InputKind, input_kind};
+use crate::link::inputs::{self, LinkInput};
+use crate::link::record::LinkRecord;
+use crate::manifest::{BlobId, KeptFile, LinkItem, LinkPlan};
+use crate::register::embedded::{EmbeddedModule, embedded_modules};
+use crate::register::foreign_code::ForeignInput;
+use crate::register::recompile::main_file_name;
+use crate::tools::ToolError;
+
+/// The plan, what it keeps, and the inputs that carry no bitcode.
+#[derive(Debug)]
+pub struct Planned {
+    pub plan: LinkPlan,
+    pub blobs: Vec<Vec<u8>>,
+    pub foreign: Vec<ForeignInput>,
+}
+
+/// Plans how to link again what `record` linked from `modules`.
+pub fn plan_link(record: &LinkRecord, modules: &[EmbeddedModule]) -> Result<Planned, ToolError> {
+    let mut planner = Planner::new(record, modules);
+    let arguments = driver_args::parse(&record.arguments);
+    planner.search_folders(&arguments);
+    for argument in &arguments {
+        planner.add_argument(argument)?;
+    }
+    planner.place_sources(modules);
+    planner.place_leftovers();
+    Ok(Planned {
+        plan: LinkPlan {
+            driver: record.driver,
+            directory: planner.directory,
+            items: planner.items,
+        },
+        blobs: planner.blobs,
+        foreign: planner.foreign,
+    })
+}
+
+struct Planner {
+    directory: PathBuf,
+    folders: Vec<PathBuf>,
+    prefer_static: bool,
+    language: Option<String>,
+    /// Linker words are read one at a time; this is the last one.
+    last_linker_word: String,
+    /// Modules that have no place yet, by the hash of their bitcode.
+    unplaced: HashMap<BlobId, Vec<usize>>,
+    items: Vec<LinkItem>,
+    /// Items that wait for the module of a source: index and file name.
+    sources: Vec<(usize, String)>,
+    blobs: Vec<Vec<u8>>,
+    foreign: Vec<ForeignInput>,
+}
+
+impl Planner {
+    fn new(record: &LinkRecord, modules: &[EmbeddedModule]) -> Self {
+        let mut unplaced: HashMap<BlobId, Vec<usize>> = HashMap::new();
+        for (index, module) in modules.iter().enumerate().rev() {
+            unplaced
+                .entry(blobs::hash(&module.bitcode))
+                .or_default()
+                .push(index);
+        }
+        Planner {
+            directory: PathBuf::from(&record.directory),
+            folders: Vec::new(),
+            prefer_static: record.arguments.iter().any(|word| word == "-static"),
+            language: None,
+            last_linker_word: String::new(),
+            unplaced,
+            items: Vec::new(),
+            sources: Vec::new(),
+            blobs: Vec::new(),
+            foreign: Vec::new(),
+        }
+    }
+
+    fn search_folders(&mut self, arguments: &[DriverArgument]) {
+        for argument in arguments {
+            if let DriverArgument::Option { name, value } = argument
+                && name == "-L"
+            {
+                self.folders
+                    .extend(value.iter().map(|value| self.directory.join(value)));
+            }
+        }
+    }
+
+    fn add_argument(&mut self, argument: &DriverArgument) -> Result<(), ToolError> {
+        match argument {
+            DriverArgument::Input(path) => self.add_input(path),
+            DriverArgument::Option { name, value } => self.add_option(name, value.as_deref()),
+            DriverArgument::MissingValue(_) | DriverArgument::EndOfOptions => Ok(()),
+        }
+    }
+
+    fn add_option(&mut self, name: &str, value: Option<&str>) -> Result<(), ToolError> {
+        match (name, value) {
+            ("-x", Some(language)) => {
+                self.language = (language != "none").then(|| language.to_string());
+            }
+            ("-L", Some(folder)) => {
+                let folder = self.directory.join(folder);
+                self.word(format!("-L{}", folder.display()));
+            }
+            ("-l", Some(library)) => match self.own_archive(library) {
+                Some(path) => self.add_linked(&path)?,
+                None => self.word(format!("-l{library}")),
+            },
+            ("-Xlinker", Some(word)) => self.add_linker_word(word)?,
+            ("-T", Some(script)) => {
+                self.add_linker_word("-T")?;
+                self.add_linker_word(script)?;
+            }
+            (name, None) if name.starts_with("-Wl,") => {
+                for word in name["-Wl,".len()..].split(',') {
+                    self.add_linker_word(word)?;
+                }
+            }
+            (name, _) if is_about_compiling(name) => {}
+            (name, value) => {
+                self.word(name.to_string());
+                if let Some(value) = value {
+                    self.word(value.to_string());
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn word(&mut self, word: String) {
+        self.items.push(LinkItem::Word(word));
+    }
+
+    fn add_linker_word(&mut self, word: &str) -> Result<(), ToolError> {
+        let last = std::mem::replace(&mut self.last_linker_word, word.to_string());
+        if writes_a_file(&last) || writes_a_file(word.split('=').next().unwrap_or(word)) {
+            return Ok(());
+        }
+        let (text, file) = match word.split_once('=') {
+            _ if reads_a_file(&last) => ("", Some(word)),
+            Some((option, file)) if reads_a_file(option) => (&word[..option.len() + 1], Some(file)),
+            _ if !word.starts_with('-') && (word.ends_with(".a") || word.ends_with(".o")) => {
+                return self.add_linked(&self.directory.join(word));
+            }
+            _ => (word, None),
+        };
+        let kept = file.and_then(|file| self.keep_file(&self.directory.join(file)));
+        self.items.push(match kept {
+            Some(kept) => LinkItem::LinkerWord {
+                text: text.to_string(),
+                file: Some(kept),
+            },
+            None => LinkItem::LinkerWord {
+                text: word.to_string(),
+                file: None,
+            },
+        });
+        Ok(())
+    }
+
+    fn add_input(&mut self, path: &str) -> Result<(), ToolError> {
+        let full = self.directory.join(path);
+        match input_kind(path, self.language.as_deref()) {
+            InputKind::Linked => self.add_linked(&full)?,
+            InputKind::Source | InputKind::Ir => {
+                self.sources.push((self.items.len(), file_name(&full)));
+                self.items.push(LinkItem::Modules(Vec::new()));
+            }
+            InputKind::Assembly => {
+                self.foreign.push(ForeignInput::assembly(path.to_string()));
+                if let Some(file) = self.keep_file(&full) {
+                    let language = self.language.clone();
+                    self.items.push(LinkItem::Input { file, language });
+                }
+            }
+            InputKind::Header => {}
+        }
+        Ok(())
+    }
+
+    fn add_linked(&mut self, path: &Path) -> Result<(), ToolError> {
+        match inputs::read(path)? {
+            // It may have been one of ours; its modules get a place at the end.
+            LinkInput::Missing => self.items.push(LinkItem::Modules(Vec::new())),
+            LinkInput::SharedObject => self.word(path.display().to_string()),
+            LinkInput::Files {
+                with_bitcode,
+                foreign,
+                kept,
+            } => {
+                if !with_bitcode.is_empty() {
+                    let mut placed: Vec<usize> = with_bitcode
+                        .iter()
+                        .filter_map(|bytes| embedded_modules(bytes).ok())
+                        .flatten()
+                        .filter_map(|module| self.take(&blobs::hash(&module.bitcode)))
+                        .collect();
+                    // Members of an archive come in the order in which the
+                    // linker needed them, as the binary's modules do.
+                    placed.sort_unstable();
+                    self.items.push(LinkItem::Modules(placed));
+                }
+                self.foreign.extend(foreign);
+                if let Some(bytes) = kept {
+                    let file = self.keep(file_name(path), bytes);
+                    let language = None;
+                    self.items.push(LinkItem::Input { file, language });
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The archive that `-lLIBRARY` means, if it is one of ours.
+    fn own_archive(&self, library: &str) -> Option<PathBuf> {
+        for folder in &self.folders {
+            if let Some(exact) = library.strip_prefix(':') {
+                let path = folder.join(exact);
+                if path.is_file() {
+                    return inputs::is_own_archive(&path).then_some(path);
+                }
+                continue;
+            }
+            let shared = folder.join(format!("lib{library}.so"));
+            if shared.is_file() && !self.prefer_static {
+                return None;
+            }
+            let path = folder.join(format!("lib{library}.a"));
+            if path.is_file() {
+                return inputs::is_own_archive(&path).then_some(path);
+            }
+        }
+        None
+    }
+
+    fn keep_file(&mut self, path: &Path) -> Option<KeptFile> {
+        let bytes = std::fs::read(path).ok()?;
+        Some(self.keep(file_name(path), bytes))
+    }
+
+    fn keep(&mut self, name: String, bytes: Vec<u8>) -> KeptFile {
+        let blob = blobs::hash(&bytes);
+        self.blobs.push(bytes);
+        KeptFile { name, blob }
+    }
+
+    fn take(&mut self, bitcode: &BlobId) -> Option<usize> {
+        self.unplaced.get_mut(bitcode)?.pop()
+    }
+
+    /// Gives the sources of the link line the modules that no object accounted for.
+    fn place_sources(&mut self, modules: &[EmbeddedModule]) {
+        let mut free: Vec<usize> = self.unplaced.values().flatten().copied().collect();
+        free.sort_unstable();
+        for (item, name) in std::mem::take(&mut self.sources) {
+            let found = free
+                .iter()
+                .position(|index| main_file_name(&modules[*index].flags) == Some(&name));
+            if let Some(found) = found {
+                let index = free.remove(found);
+                self.items[item] = LinkItem::Modules(vec![index]);
+                for indices in self.unplaced.values_mut() {
+                    indices.retain(|candidate| *candidate != index);
+                }
+            }
+        }
+    }
+
+    fn place_leftovers(&mut self) {
+        let mut left: Vec<usize> = self
+            .unplaced
+            .drain()
+            .flat_map(|(_, indices)| indices)
+            .collect();
+        left.sort_unstable();
+        if left.is_empty() {
+            return;
+        }
+        let last = self
+            .items
+            .iter()
+            .rposition(|item| matches!(item, LinkItem::Modules(_)));
+        let place = last.map_or(0, |index| index + 1);
+        self.items.insert(place, LinkItem::Modules(left));
+    }
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default()
+}
+
+/// Driver options that have no part in linking, or would write files of the build again.
+fn is_about_compiling(name: &str) -> bool {
+    const EXACT: &[&str] = &[
+        "-o",
+        "-MD",
+        "-MMD",
+        "-MP",
+        "-MG",
+        "-MV",
+        "-MF",
+        "-MT",
+        "-MQ",
+        "-MJ",
+        "-c",
+        "-include",
+        "-include-pch",
+        "-serialize-diagnostics",
+        "--serialize-diagnostics",
+        "-dumpdir",
+        "-v",
+    ];
+    const PREFIXES: &[&str] = &["-save-temps", "--save-temps", "-ftime-trace", "-Werror"];
+    EXACT.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+}
+
+/// Linker options whose value is a file they write.
+fn writes_a_file(option: &str) -> bool {
+    ["-Map", "--Map", "--dependency-file", "--out-implib"].contains(&option)
+}
+
+/// Linker options whose value is a file they read.
+fn reads_a_file(option: &str) -> bool {
+    [
+        "-T",
+        "--script",
+        "--default-script",
+        "-dT",
+        "--version-script",
+        "--dynamic-list",
+        "--retain-symbols-file",
+        "--just-symbols",
+        "--symbol-ordering-file",
+        "--export-dynamic-symbol-list",
+    ]
+    .contains(&option)
+}

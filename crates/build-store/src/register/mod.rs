@@ -1,0 +1,311 @@
+//! Registration: from a binary on disk to everything the store will hold of it.
+//!
+//! Everything is computed before anything is written, so that a binary that is
+//! refused leaves no trace in the store.
+
+pub mod embedded;
+pub(crate) mod foreign_code;
+pub(crate) mod prove;
+pub mod recompile;
+pub mod relocations;
+pub(crate) mod sources;
+
+use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::path::Path;
+
+use object::elf::SHF_COMPRESSED;
+use object::read::elf::ElfFile64;
+use object::{Object, ObjectSection, ObjectSymbol, SectionFlags, SymbolKind};
+use sketch_model::BuildId;
+
+use crate::blobs;
+use crate::deploy::{objcopy, strip_for_deployment};
+use crate::elf_functions::is_x86_64;
+use crate::error::RegisterError;
+use crate::graphs::NewGraph;
+use crate::libraries::needed_libraries;
+use crate::link::plan::plan_link;
+use crate::link::record::{LINK_SECTION, LinkRecord};
+use crate::manifest::{BlobId, BuildManifest, ModuleEntry};
+use embedded::{EmbeddedModule, embedded_modules};
+use foreign_code::foreign_code;
+use prove::{ModuleProof, prove};
+use recompile::{compilation_directory, main_file_name};
+use sources::Unit;
+
+/// How far a registration has come.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// `done` of `total` modules are compiled again; `module` was the last.
+    Proving {
+        done: usize,
+        total: usize,
+        module: String,
+    },
+    /// All are proven; the store is being written.
+    Storing,
+}
+
+/// A module of a build that is being registered.
+#[derive(Clone, Copy, Debug)]
+pub struct NewModule<'a> {
+    pub source: &'a str,
+    pub bitcode: &'a [u8],
+}
+
+/// Makes the graph of a build that is being registered; the error is a sentence
+/// that names what is wrong and what to do.
+pub type MakeGraph<'a> = &'a dyn Fn(&BuildId, &[NewModule<'_>]) -> Result<NewGraph, String>;
+
+/// A build that is ready to be written.
+pub struct PreparedBuild {
+    pub manifest: BuildManifest,
+    pub blobs: Vec<Vec<u8>>,
+    pub graph: Option<NewGraph>,
+}
+
+/// Reads, checks and proves the binary at `path`.
+pub fn prepare(
+    path: &Path,
+    progress: &mut dyn FnMut(Progress),
+    make_graph: Option<MakeGraph<'_>>,
+) -> Result<PreparedBuild, RegisterError> {
+    let bytes = read_binary(path)?;
+    let (build_id, modules) = check(path, &bytes)?;
+    let workspace = tempfile::tempdir().map_err(RegisterError::Workspace)?;
+    let bytes = with_plain_debug_info(bytes, workspace.path())?;
+    let damaged = |error: object::Error| RegisterError::Damaged {
+        path: path.to_path_buf(),
+        message: error.to_string(),
+    };
+    let file: ElfFile64<'_> = ElfFile64::parse(&*bytes).map_err(damaged)?;
+    let units = sources::units(&file);
+    let names = source_names(&modules, &units);
+
+    let total = modules.len();
+    let mut done = 0;
+    let proving = |done, module: String| Progress::Proving {
+        done,
+        total,
+        module,
+    };
+    progress(proving(0, String::new()));
+    let proofs = prove(&bytes, &modules, workspace.path(), &mut |index| {
+        done += 1;
+        progress(proving(done, names[index].clone()));
+    })
+    .map_err(damaged)?;
+    progress(Progress::Storing);
+    let graph =
+        match make_graph {
+            Some(make) => Some(make(&build_id, &new_modules(&modules, &names)).map_err(
+                |problem| RegisterError::NoGraph {
+                    path: path.to_path_buf(),
+                    problem,
+                },
+            )?),
+            None => None,
+        };
+
+    let mut kept = Kept::default();
+    let link = match link_record(&file) {
+        Some(record) => {
+            let planned = plan_link(&record, &modules)?;
+            kept.blobs.extend(planned.blobs);
+            Some((planned.plan, planned.foreign))
+        }
+        None => None,
+    };
+    let (link, foreign_inputs) = link.unzip();
+    let defined: HashSet<&str> = proofs
+        .iter()
+        .flat_map(|proof| proof.defined.iter().map(String::as_str))
+        .collect();
+    let foreign_code = foreign_code(&file, &defined, &foreign_inputs.unwrap_or_default());
+    let deployed = strip_for_deployment(&bytes)?;
+    let sources = source_blobs(&modules, &units, &mut kept);
+    let libraries = needed_libraries(&bytes, path);
+    let manifest = BuildManifest {
+        format: BuildManifest::FORMAT,
+        build_id,
+        program: path
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default(),
+        original_path: std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf()),
+        modules: module_entries(modules, proofs, names, &mut kept),
+        foreign_code,
+        sources,
+        libraries,
+        link,
+        deployed: kept.add(deployed),
+        binary: kept.add(bytes),
+    };
+    Ok(PreparedBuild {
+        manifest,
+        blobs: kept.blobs,
+        graph,
+    })
+}
+
+fn new_modules<'a>(modules: &'a [EmbeddedModule], names: &'a [String]) -> Vec<NewModule<'a>> {
+    let pairs = modules.iter().zip(names);
+    let new = |(module, source): (&'a EmbeddedModule, &'a String)| NewModule {
+        source,
+        bitcode: &module.bitcode,
+    };
+    pairs.map(new).collect()
+}
+
+#[derive(Default)]
+struct Kept {
+    blobs: Vec<Vec<u8>>,
+}
+
+impl Kept {
+    fn add(&mut self, bytes: Vec<u8>) -> BlobId {
+        let id = blobs::hash(&bytes);
+        self.blobs.push(bytes);
+        id
+    }
+}
+
+fn read_binary(path: &Path) -> Result<Vec<u8>, RegisterError> {
+    std::fs::read(path).map_err(|source| match source.kind() {
+        std::io::ErrorKind::NotFound => RegisterError::Missing {
+            path: path.to_path_buf(),
+        },
+        _ => RegisterError::Unreadable {
+            path: path.to_path_buf(),
+            source,
+        },
+    })
+}
+
+/// Refuses what cannot be registered, the most telling reason first.
+fn check(path: &Path, bytes: &[u8]) -> Result<(BuildId, Vec<EmbeddedModule>), RegisterError> {
+    let path = || path.to_path_buf();
+    let file: ElfFile64<'_> =
+        ElfFile64::parse(bytes).map_err(|_| RegisterError::NotAProgram { path: path() })?;
+    let is_linked = matches!(
+        file.kind(),
+        object::ObjectKind::Executable | object::ObjectKind::Dynamic
+    );
+    if !is_x86_64(&file) || !is_linked {
+        return Err(RegisterError::NotAProgram { path: path() });
+    }
+    let modules = embedded_modules(bytes).map_err(|source| RegisterError::Embedded {
+        path: path(),
+        source,
+    })?;
+    if modules.is_empty() {
+        return Err(RegisterError::WithoutBitcode { path: path() });
+    }
+    if !file
+        .symbols()
+        .any(|symbol| symbol.kind() == SymbolKind::Text && symbol.is_definition())
+    {
+        return Err(RegisterError::Stripped {
+            path: path(),
+            what: "symbols",
+        });
+    }
+    if file.section_by_name(".debug_info").is_none() {
+        return Err(RegisterError::Stripped {
+            path: path(),
+            what: "debug information",
+        });
+    }
+    match file.build_id() {
+        Ok(Some(id)) if !id.is_empty() => Ok((BuildId(hex::encode(id)), modules)),
+        _ => Err(RegisterError::WithoutBuildId { path: path() }),
+    }
+}
+
+/// The binary with its debug sections uncompressed (`-gz`), so that every reader can read them.
+fn with_plain_debug_info(bytes: Vec<u8>, workspace: &Path) -> Result<Vec<u8>, RegisterError> {
+    let file: Option<ElfFile64<'_>> = ElfFile64::parse(&*bytes).ok();
+    let compressed = file.is_some_and(|file| {
+        file.sections().any(|section| {
+            matches!(section.flags(), SectionFlags::Elf { sh_flags, .. } if sh_flags.0 & SHF_COMPRESSED.0 != 0)
+        })
+    });
+    if compressed {
+        objcopy(&bytes, workspace, &["--decompress-debug-sections".into()])
+    } else {
+        Ok(bytes)
+    }
+}
+
+fn link_record(file: &ElfFile64<'_>) -> Option<LinkRecord> {
+    LinkRecord::from_bytes(file.section_by_name(LINK_SECTION)?.data().ok()?)
+}
+
+/// Full source paths of the modules: each is the first unit not yet taken that
+/// has the recorded directory and file name. Units and modules come in link order.
+fn source_names(modules: &[EmbeddedModule], units: &[Unit]) -> Vec<String> {
+    let mut taken = vec![false; units.len()];
+    modules
+        .iter()
+        .map(|module| {
+            let name = main_file_name(&module.flags).unwrap_or("unknown");
+            let directory = compilation_directory(&module.flags).unwrap_or_default();
+            let unit = (0..units.len()).find(|index| {
+                !taken[*index]
+                    && units[*index].directory == directory
+                    && units[*index].source.file_name() == Some(name.as_ref())
+            });
+            match unit {
+                Some(index) => {
+                    taken[index] = true;
+                    units[index].source.display().to_string()
+                }
+                None => directory.join(name).display().to_string(),
+            }
+        })
+        .collect()
+}
+
+fn source_blobs(
+    modules: &[EmbeddedModule],
+    units: &[Unit],
+    kept: &mut Kept,
+) -> BTreeMap<String, BlobId> {
+    let maps = modules
+        .iter()
+        .flat_map(|module| sources::prefix_maps(&module.flags))
+        .collect();
+    let files: BTreeSet<_> = units
+        .iter()
+        .flat_map(|unit| unit.files.iter().chain([&unit.source]))
+        .collect();
+    files
+        .into_iter()
+        .filter_map(|path| {
+            let text = sources::read_source(path, &maps)?;
+            Some((path.display().to_string(), kept.add(text)))
+        })
+        .collect()
+}
+
+fn module_entries(
+    modules: Vec<EmbeddedModule>,
+    proofs: Vec<ModuleProof>,
+    names: Vec<String>,
+    kept: &mut Kept,
+) -> Vec<ModuleEntry> {
+    modules
+        .into_iter()
+        .zip(proofs)
+        .zip(names)
+        .map(|((module, proof), source)| ModuleEntry {
+            source,
+            bitcode: kept.add(module.bitcode),
+            optimised: proof.optimised.map(|bytes| kept.add(bytes)),
+            flags: module.flags,
+            status: proof.status,
+            functions: proof.functions,
+            functions_not_in_binary: proof.functions_not_in_binary,
+        })
+        .collect()
+}

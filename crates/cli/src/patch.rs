@@ -1,0 +1,210 @@
+//! `failsketch patch`: the tracked build for a statement, as a signed patch in a file.
+//!
+//! What the server does for each iteration of a diagnosis, by hand: for trying out
+//! what a plan costs before a fleet runs it (`failsketch-agent run --patch`), and for
+//! benchmarks. The key is the one of a server's data folder, so that agents that
+//! trust the server trust the patch.
+
+use crate::loaded::Loaded;
+use crate::timings::Timings;
+use anyhow::{Context, Result, bail};
+use clap::ValueEnum;
+use serde_json::{Value, json};
+use sketch_model::{CampaignId, PointKind, Site, SourceLocation, Tier, TrackingPlan, VariantRef};
+use sketch_server::access::signing::load_or_make;
+use slicer::plan_variants;
+use slicer::{Alias, Criterion, slice_from};
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// For how long agents accept it.
+const LIFE: Duration = Duration::from_secs(24 * 3600);
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The build, by its build-id or the beginning of it.
+    #[arg(long)]
+    build: String,
+    /// The failing statement.
+    #[arg(long, value_name = "FILE:LINE")]
+    at: String,
+    /// How many statements of the slice are tracked, nearest first.
+    #[arg(long, default_value_t = 2, conflicts_with = "whole")]
+    sigma: u32,
+    /// Track the whole slice.
+    #[arg(long)]
+    whole: bool,
+    /// Slice from the fact that the statement was reached: for aborts and failed assertions.
+    #[arg(long)]
+    reached: bool,
+    /// The plan of this number: 0 watches the nearest locations, the last one none.
+    #[arg(long, default_value_t = 0)]
+    variant: u32,
+    /// Record this half of what the plan says, to see what each costs.
+    #[arg(long, value_enum)]
+    only: Option<Half>,
+    /// The server's data folder with the signing key; one is made if it has none.
+    #[arg(long, value_name = "DIR")]
+    data: PathBuf,
+    /// Where the patch is written.
+    #[arg(long, value_name = "FILE")]
+    out: PathBuf,
+    /// Also write the tracked program itself.
+    #[arg(long, value_name = "FILE")]
+    tracked: Option<PathBuf>,
+    /// Print what came of it, and what each phase cost, as JSON.
+    #[arg(long)]
+    json: bool,
+    /// The build store that `failsketch register` filled.
+    #[arg(long)]
+    store: Option<PathBuf>,
+}
+
+/// What of a plan is recorded.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Half {
+    /// Branches and calls.
+    ControlFlow,
+    /// Accesses, synchronisation and watchpoints.
+    DataFlow,
+}
+
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let mut timings = Timings::start();
+    let store = crate::open_store(arguments.store.as_ref())?;
+    let loaded = Loaded::find(&store, &arguments.build)?;
+    timings.ended("graph");
+    // The build does not hold the text of its lines.
+    let source = |_: &SourceLocation| None;
+    let criterion = Criterion {
+        reached: arguments.reached,
+        ..Criterion::at(loaded.statement(&arguments.at)?, &[])
+    };
+    let slice = slice_from(&loaded.program, &[criterion], Alias::default(), &source);
+    timings.ended("slice");
+    let whole = u32::try_from(slice.entries.len()).unwrap_or(u32::MAX);
+    let sigma = if arguments.whole {
+        whole
+    } else {
+        arguments.sigma.min(whole)
+    };
+    let plans = plan_variants(&loaded.program, &slice, sigma, &[], &source);
+    let count = plans.len();
+    let mut plans = plans.into_iter();
+    let Some(mut plan) = plans.find(|plan| plan.variant == arguments.variant) else {
+        bail!("σ {sigma} has the plans 0 to {}", count - 1);
+    };
+    if let Some(half) = arguments.only {
+        plan = only(plan, half);
+    }
+    timings.ended("plan");
+    let tracked = instrumenter::track(loaded.build(), &plan)?;
+    timings.ended("track");
+    let signing = load_or_make(&made(&arguments.data)?)?;
+    let patch = code_patch::make(
+        &loaded.build().deployed()?,
+        &tracked.deployed,
+        code_patch::Terms {
+            build: plan.build.clone(),
+            variant: VariantRef {
+                campaign: CampaignId(0),
+                iteration: 1,
+                plan: plan.variant,
+            },
+            version: 1,
+            expires: (now() + LIFE).as_secs(),
+            watches_nothing: plan.watched.is_empty(),
+        },
+        &signing.secret,
+    )?;
+    timings.ended("patch");
+    write(&arguments.out, &patch)?;
+    if let Some(file) = &arguments.tracked {
+        write(file, &tracked.deployed)?;
+        fs::set_permissions(file, fs::Permissions::from_mode(0o755))?;
+    }
+    let placed = tracked.placement.places.iter().filter(|n| **n > 0).count();
+    if arguments.json {
+        let mut report = timings.report(&[
+            ("slice_statements", whole as usize),
+            ("sigma", sigma as usize),
+            ("sites", plan.sites.len()),
+            ("placed", placed),
+            ("watched", plan.watched.len()),
+            ("patch_bytes", patch.len()),
+            ("base_bytes", loaded.build().deployed()?.len()),
+        ]);
+        report["way"] = json!(tracked.way.to_string());
+        report["hooks"] = json!(
+            plan.sites
+                .iter()
+                .map(|s| described(&plan, s))
+                .collect::<Vec<_>>()
+        );
+        println!("{report}");
+        return Ok(());
+    }
+    println!(
+        "{}: {} bytes; σ = {sigma} of {whole}, {placed} of {} hooks placed, {} locations watched, {}",
+        arguments.out.display(),
+        patch.len(),
+        plan.sites.len(),
+        plan.watched.len(),
+        tracked.way
+    );
+    println!(
+        "run it: failsketch-agent run --patch {} --key {} -- PROGRAM",
+        arguments.out.display(),
+        arguments.data.join("signing.pub").display()
+    );
+    Ok(())
+}
+
+/// Where a hook stands, for whoever reads records of the build.
+fn described(plan: &TrackingPlan, site: &Site) -> Value {
+    let statement = plan.all_statements().find(|s| s.id == site.statement);
+    let location = statement.map(|statement| &statement.location);
+    let caller = plan.all_statements().find(|s| Some(s.id) == site.caller);
+    json!({
+        "site": site.id,
+        "kind": site.kind,
+        "file": location.map(|location| &location.file),
+        "line": location.map(|location| location.line),
+        "called_at": caller.map(|caller| caller.location.line),
+    })
+}
+
+/// The plan with one half of its hooks.
+fn only(mut plan: TrackingPlan, half: Half) -> TrackingPlan {
+    let control = |kind: PointKind| matches!(kind, PointKind::Branch | PointKind::Call);
+    let kept = |kind: PointKind| control(kind) == (half == Half::ControlFlow);
+    plan.sites.retain(|site| kept(site.kind));
+    // Sites are numbered by position.
+    for (number, site) in (0u32..).zip(&mut plan.sites) {
+        site.id.0 = number;
+    }
+    // Nobody diagnoses by this build: whom a site tells of does not matter.
+    plan.implied.clear();
+    if half == Half::ControlFlow {
+        plan.tier = Tier::Inline;
+        plan.unwatched.append(&mut plan.watched);
+    }
+    plan
+}
+
+fn made(folder: &Path) -> Result<PathBuf> {
+    fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
+    Ok(folder.to_owned())
+}
+
+fn write(file: &Path, bytes: &[u8]) -> Result<()> {
+    fs::write(file, bytes).with_context(|| format!("{} could not be written", file.display()))
+}
+
+fn now() -> Duration {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+}

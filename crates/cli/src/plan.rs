@@ -1,0 +1,102 @@
+//! `failsketch plan`: what a tracked build of a σ would record, for people.
+//!
+//! Prints the plans that the server would make for a failure at a statement, or
+//! what changes from one σ to another. Nothing is built.
+
+use crate::loaded::Loaded;
+use anyhow::{Result, bail};
+use clap::ValueEnum;
+use sketch_model::{Slice, SourceLocation, TrackingPlan};
+use slicer::backward_slice;
+use slicer::plan_variants;
+use std::path::PathBuf;
+
+#[derive(clap::Args)]
+pub struct Arguments {
+    /// The build, by its build-id or the beginning of it.
+    #[arg(long)]
+    build: String,
+    /// The failing statement.
+    #[arg(long, value_name = "FILE:LINE")]
+    at: String,
+    /// How many statements of the slice are tracked, nearest first.
+    #[arg(long, default_value_t = 2)]
+    sigma: u32,
+    /// Only the plan of this number: 0 watches the nearest locations, the last one none.
+    #[arg(long)]
+    variant: Option<u32>,
+    /// Print what this σ adds, removes and moves instead, plan by plan.
+    #[arg(long, value_name = "SIGMA")]
+    diff: Option<u32>,
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    format: Format,
+    /// The build store that `failsketch register` filled.
+    #[arg(long)]
+    store: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, PartialEq, ValueEnum)]
+enum Format {
+    Text,
+    Json,
+}
+
+pub fn run(arguments: &Arguments) -> Result<()> {
+    let store = crate::open_store(arguments.store.as_ref())?;
+    let loaded = Loaded::find(&store, &arguments.build)?;
+    let source = |location: &SourceLocation| loaded.source_line(location);
+    let failing = loaded.statement(&arguments.at)?;
+    let slice = backward_slice(&loaded.program, failing, &[], &source);
+    let plans = chosen(&loaded, &slice, arguments.sigma, arguments.variant)?;
+    match (arguments.diff, arguments.format) {
+        (Some(_), Format::Json) => bail!("a difference is text; leave out `--format json`"),
+        (Some(sigma), Format::Text) => {
+            let others = chosen(&loaded, &slice, sigma, arguments.variant)?;
+            print!("{}", difference(&plans, &others));
+        }
+        (None, Format::Json) => println!("{}", serde_json::to_string_pretty(&plans)?),
+        (None, Format::Text) => {
+            let texts: Vec<String> = plans.iter().map(ToString::to_string).collect();
+            print!("{}", texts.join("\n"));
+        }
+    }
+    Ok(())
+}
+
+fn chosen(
+    loaded: &Loaded,
+    slice: &Slice,
+    sigma: u32,
+    variant: Option<u32>,
+) -> Result<Vec<TrackingPlan>> {
+    let source = |location: &SourceLocation| loaded.source_line(location);
+    let mut plans = plan_variants(&loaded.program, slice, sigma, &[], &source);
+    let count = plans.len();
+    plans.retain(|plan| variant.is_none_or(|wanted| plan.variant == wanted));
+    if plans.is_empty() {
+        bail!("σ {sigma} has the plans 0 to {}", count - 1);
+    }
+    Ok(plans)
+}
+
+/// What each plan becomes; a plan that only one σ has is compared with the one
+/// that watches nothing.
+fn difference(from: &[TrackingPlan], to: &[TrackingPlan]) -> String {
+    let mut text = String::new();
+    for number in 0..from.len().max(to.len()) {
+        let pick = |plans: &[TrackingPlan]| plans.get(number).or(plans.last()).cloned();
+        if let (Some(old), Some(new)) = (pick(from), pick(to)) {
+            text.push_str(&format!(
+                "plan {} (sigma {}, variant {}) -> {} (sigma {}, variant {})\n{}",
+                old.version(),
+                old.sigma,
+                old.variant,
+                new.version(),
+                new.sigma,
+                new.variant,
+                old.diff(&new)
+            ));
+        }
+    }
+    text
+}

@@ -1,0 +1,16 @@
+//! What one run shows: its record decoded into events, ordered only by what proves an order.
+
+pub mod attribution;
+pub(crate) mod call_values;
+pub mod decoded_run;
+pub mod executed;
+pub mod hits;
+pub mod hot_accesses;
+pub mod instruction;
+pub mod intel_pt;
+pub mod order;
+pub(crate) mod redacted;
+pub mod roles;
+pub mod shared_location;
+pub mod trace;
+pub mod value_evidence;

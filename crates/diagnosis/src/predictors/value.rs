@@ -1,0 +1,144 @@
+//! Value predictors: did an access at this place ever see a value of this shape?
+//!
+//! Shapes rather than values: pointers differ from run to run, their being null
+//! does not. Small constants are kept as themselves, because counts, states and
+//! error codes are small.
+//!
+//! Only exact values count. An access whose value is unknown makes the other
+//! shapes at that place unobserved in the run: it may have had any of them.
+//! Statements known from watchpoints alone have no column; they use 0.
+
+use super::{Aspect, Coverage, Observations, may_be};
+use crate::evidence::decoded_run::DecodedRun;
+use crate::evidence::instruction::truncated;
+use sketch_model::{
+    EventKind, LocationName, ObservedValue, Predictor, SeenShapes, Source, StatementId,
+    TrackingPlan, ValueShape,
+};
+
+/// Constants up to this magnitude are predictors of their own.
+const SMALL: u64 = 255;
+
+pub(super) fn observe(run: &DecodedRun, plan: &TrackingPlan, observations: &mut Observations) {
+    for event in &run.trace.events {
+        let unknown_effect = event.kind == EventKind::Call && event.source == Source::Watchpoint;
+        if !matches!(event.kind, EventKind::Read | EventKind::Write) && !unknown_effect {
+            continue;
+        }
+        let Some(statement) = event.statement() else {
+            continue;
+        };
+        let (column, caller) = match event.source {
+            Source::Probe(site) => plan.site(site).map_or((0, None), |s| (s.column, s.caller)),
+            Source::Watchpoint | Source::Trace | Source::Implied(_) => (0, None),
+        };
+        let location = event.location.clone().unwrap_or(LocationName::Unnamed);
+        match event.value.filter(|v| v.exact) {
+            None => {
+                let place = (statement, column, location);
+                observations.coverage.blurred.insert(place);
+            }
+            Some(value) => {
+                for shape in shapes(value) {
+                    hold(observations, (statement, column, &location), shape, caller);
+                }
+            }
+        }
+    }
+}
+
+/// It held for whoever calls, and for the caller if that is known.
+pub(super) fn hold(
+    observations: &mut Observations,
+    (statement, column, location): (StatementId, u32, &LocationName),
+    shape: ValueShape,
+    caller: Option<StatementId>,
+) {
+    let by = |caller| Predictor::Value {
+        statement,
+        column,
+        location: location.clone(),
+        shape,
+        caller,
+    };
+    observations.held.insert(by(None));
+    if caller.is_some() {
+        observations.held.insert(by(caller));
+    }
+}
+
+/// What is known of accesses that were made too often to be kept one by one.
+pub(super) fn observe_thinned(
+    run: &DecodedRun,
+    plan: &TrackingPlan,
+    observations: &mut Observations,
+) {
+    for access in &run.thinned {
+        let SeenShapes {
+            zero,
+            non_zero,
+            negative,
+        } = access.shapes;
+        let place = (access.statement, access.column, access.location.clone());
+        if !zero && !non_zero {
+            // Withheld.
+            observations.coverage.blurred.insert(place);
+            continue;
+        }
+        let shapes = [
+            (zero, ValueShape::Zero),
+            (non_zero, ValueShape::NonZero),
+            (negative, ValueShape::Negative),
+        ];
+        let caller = plan.site(access.site).and_then(|site| site.caller);
+        for (_, shape) in shapes.into_iter().filter(|(seen, _)| *seen) {
+            let at = (access.statement, access.column, &access.location);
+            hold(observations, at, shape, caller);
+        }
+    }
+}
+
+/// The shapes of a value, by its width. `Equals` holds the value as it is read
+/// signed or unsigned alike: its bits, sign-extended to eight bytes if negative.
+pub fn shapes(value: ObservedValue) -> Vec<ValueShape> {
+    let width = usize::from(value.size.clamp(1, 8));
+    let bits = truncated(value.value, width);
+    if bits == 0 {
+        return vec![ValueShape::Zero];
+    }
+    let signed = signed(bits, width);
+    let mut shapes = vec![ValueShape::NonZero];
+    if signed < 0 {
+        shapes.push(ValueShape::Negative);
+    }
+    if signed.unsigned_abs() <= SMALL {
+        shapes.push(ValueShape::Equals(signed as u64));
+    }
+    shapes
+}
+
+/// The value as a signed number of its width.
+pub fn signed(bits: u64, width: usize) -> i64 {
+    let unused = 64 - 8 * width.clamp(1, 8) as u32;
+    ((bits << unused) as i64) >> unused
+}
+
+pub(super) fn shown(
+    coverage: &Coverage,
+    (statement, column, location): (StatementId, u32, &LocationName),
+    caller: Option<StatementId>,
+) -> bool {
+    let place = (statement, column, location.clone());
+    if coverage.blurred.contains(&place) {
+        return false;
+    }
+    let of_call = location.is_of_call();
+    let hooked = coverage.hooked_for(caller, statement, |h| match h.aspect {
+        Aspect::Load | Aspect::Store => {
+            !of_call && h.column == column && may_be(&h.location, location)
+        }
+        Aspect::Call => of_call && h.column == column,
+        Aspect::Branch => false,
+    });
+    hooked || (caller.is_none() && coverage.watched(statement, location))
+}

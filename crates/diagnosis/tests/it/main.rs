@@ -1,0 +1,15 @@
+//! The tests of this crate from outside, in one binary: linking is what costs.
+
+mod apart;
+mod decode;
+mod executed;
+mod instruction;
+mod passed;
+mod patterns;
+mod pbzip2;
+mod population;
+mod quality;
+mod stop_rule;
+mod support;
+mod sync_order;
+mod traced;

@@ -1,0 +1,273 @@
+//! Writes Intel PT packets by the encodings of the Intel SDM (vol. 3C, "Packet
+//! Definitions"), and knows one small program well.
+//!
+//! Written from the manual and not with libipt's encoder: a misreading that
+//! encoder and decoder share would otherwise pass unseen.
+//!
+//! Deliberately absent: timing packets, and programs in general (`tracer/`).
+
+pub mod second_decoder;
+pub mod tracer;
+
+use iced_x86::{Decoder, DecoderOptions};
+use pt_decoder::{CodeImage, ExecutedBlock, ExecutionItem, GapReason};
+use sketch_model::RuntimeAddress;
+
+pub const BASE: u64 = 0x7f12_3456_7000;
+
+/// ```text
+/// 00  31 c9                 xor  ecx, ecx
+/// 02  ff c1          loop:  inc  ecx
+/// 04  83 f9 NN              cmp  ecx, NN
+/// 07  75 f9                 jne  loop
+/// 09  48 8d 05 10 00 00 00  lea  rax, [rip + f]
+/// 10  ff d0                 call rax
+/// 12  e8 09 00 00 00        call f
+/// 17  eb 05                 jmp  out
+/// 19  cc cc cc cc cc
+/// 1e  0f 05          out:   syscall
+/// 20  55             f:     push rbp
+/// 21  5d                    pop  rbp
+/// 22  c3                    ret
+/// ```
+pub fn program(rounds: u8) -> CodeImage {
+    let code = [
+        0x31, 0xc9, 0xff, 0xc1, 0x83, 0xf9, rounds, 0x75, 0xf9, 0x48, 0x8d, 0x05, 0x10, 0, 0, 0,
+        0xff, 0xd0, 0xe8, 9, 0, 0, 0, 0xeb, 5, 0xcc, 0xcc, 0xcc, 0xcc, 0xcc, 0x0f, 0x05, 0x55,
+        0x5d, 0xc3,
+    ];
+    let mut image = CodeImage::new();
+    image.add(RuntimeAddress(BASE), code).unwrap();
+    image
+}
+
+/// One instruction, or what interrupted the list of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    At(u64),
+    Paused,
+    Gap(GapReason),
+}
+
+/// The instructions of the blocks. libipt may cut a block where its cache of
+/// decoded code begins anew, so lists of blocks are compared by instruction.
+pub fn steps(items: &[ExecutionItem], image: &CodeImage) -> Vec<Step> {
+    let mut steps = Vec::new();
+    for item in items {
+        match item {
+            ExecutionItem::Block(block) => {
+                let mut at = block.start.0;
+                for left in (0..block.instructions).rev() {
+                    steps.push(Step::At(at));
+                    if left == 0 {
+                        assert_eq!(at, block.last.0, "{block:x?} is not contiguous");
+                    }
+                    at += length(at, image);
+                }
+            }
+            ExecutionItem::Paused => steps.push(Step::Paused),
+            ExecutionItem::Gap(gap) => steps.push(Step::Gap(gap.reason.clone())),
+        }
+    }
+    steps
+}
+
+fn length(at: u64, image: &CodeImage) -> u64 {
+    let mut bytes = [0; 15];
+    let known = image.read(RuntimeAddress(at), &mut bytes);
+    let mut decoder = Decoder::with_ip(64, &bytes[..known], at, DecoderOptions::NONE);
+    decoder.decode().len() as u64
+}
+
+pub fn block(start: u64, last: u64, instructions: u32) -> ExecutionItem {
+    ExecutionItem::Block(ExecutedBlock {
+        start: RuntimeAddress(BASE + start),
+        last: RuntimeAddress(BASE + last),
+        instructions,
+    })
+}
+
+/// What the program executes.
+pub fn true_path(rounds: u8) -> Vec<ExecutionItem> {
+    let mut path = vec![block(0x00, 0x07, 4)];
+    path.extend((1..rounds).map(|_| block(0x02, 0x07, 3)));
+    path.extend([
+        block(0x09, 0x10, 2),
+        block(0x20, 0x22, 3),
+        block(0x12, 0x12, 1),
+        block(0x20, 0x22, 3),
+        block(0x17, 0x17, 1),
+        block(0x1e, 0x1e, 1),
+        ExecutionItem::Paused,
+    ]);
+    path
+}
+
+/// How a processor was set up and how it happened to pack.
+#[derive(Clone, Copy, Debug)]
+pub struct Recording {
+    pub compressed_returns: bool,
+    /// Branch outcomes per TNT packet: up to 6 fit the short one, 47 the long.
+    pub tnt_capacity: usize,
+    /// A PSB after so many rounds.
+    pub psb_every: usize,
+    /// Bytes of an address that a packet repeats: 2, 4, 6 or 8.
+    pub address_bytes: u8,
+}
+
+pub const PLAIN: Recording = Recording {
+    compressed_returns: false,
+    tnt_capacity: 6,
+    psb_every: usize::MAX,
+    address_bytes: 6,
+};
+
+/// What a processor writes while the program runs.
+pub fn record(rounds: u8, how: Recording) -> Vec<u8> {
+    let mut out = Writer::new(how);
+    out.psb();
+    out.mode_64();
+    out.psb_end();
+    out.tip_pge(0x00);
+    for round in 1..=usize::from(rounds) {
+        out.branch(round < usize::from(rounds));
+        if round % how.psb_every == 0 {
+            let at = if round < usize::from(rounds) {
+                0x02
+            } else {
+                0x09
+            };
+            out.psb_plus(at);
+        }
+    }
+    out.tip(0x20);
+    for to in [0x12, 0x17] {
+        // SDM, "Indirect Transfer Compression for Returns": a return to where
+        // its call said is one taken bit. The stack of calls empties at a PSB,
+        // and both calls lie behind the last one.
+        if how.compressed_returns {
+            out.branch(true);
+        } else {
+            out.tip(to);
+        }
+    }
+    out.tip_pgd();
+    out.finish()
+}
+
+pub struct Writer {
+    bytes: Vec<u8>,
+    outcomes: Vec<bool>,
+    how: Recording,
+    after_psb: bool,
+}
+
+impl Writer {
+    pub fn new(how: Recording) -> Self {
+        Self {
+            bytes: Vec::new(),
+            outcomes: Vec::new(),
+            how,
+            after_psb: true,
+        }
+    }
+
+    pub fn psb(&mut self) {
+        self.flush();
+        self.bytes.extend([0x02, 0x82].repeat(8));
+        self.after_psb = true;
+    }
+
+    pub fn psb_end(&mut self) {
+        self.bytes.extend([0x02, 0x23]);
+    }
+
+    pub fn mode_64(&mut self) {
+        self.bytes.extend([0x99, 0x01]);
+    }
+
+    /// A PSB with the state it must restate while tracing is on.
+    pub fn psb_plus(&mut self, at: u64) {
+        self.psb();
+        self.mode_64();
+        self.fup(at);
+        self.psb_end();
+    }
+
+    pub fn branch(&mut self, taken: bool) {
+        self.outcomes.push(taken);
+        if self.outcomes.len() == self.how.tnt_capacity {
+            self.flush();
+        }
+    }
+
+    pub fn tip(&mut self, at: u64) {
+        self.address(0x0d, at);
+    }
+
+    pub fn tip_pge(&mut self, at: u64) {
+        self.address(0x11, at);
+    }
+
+    pub fn fup(&mut self, at: u64) {
+        self.address(0x1d, at);
+    }
+
+    /// Tracing goes off on entry to the kernel: no address.
+    pub fn tip_pgd(&mut self) {
+        self.flush();
+        self.bytes.push(0x01);
+    }
+
+    pub fn ovf(&mut self) {
+        self.flush();
+        self.bytes.extend([0x02, 0xf3]);
+    }
+
+    pub fn raw(&mut self, bytes: &[u8]) {
+        self.flush();
+        self.bytes.extend(bytes);
+    }
+
+    pub fn position(&self) -> u64 {
+        self.bytes.len() as u64
+    }
+
+    pub fn finish(mut self) -> Vec<u8> {
+        self.flush();
+        self.bytes
+    }
+
+    /// The first address after a PSB has nothing to be compressed against.
+    fn address(&mut self, opcode: u8, at: u64) {
+        self.flush();
+        let (kind, length) = match self.how.address_bytes {
+            _ if self.after_psb => (0b011, 6),
+            2 => (0b001, 2),
+            4 => (0b010, 4),
+            6 => (0b100, 6),
+            8 => (0b110, 8),
+            other => panic!("no address packet has {other} bytes"),
+        };
+        self.after_psb = false;
+        self.bytes.push(kind << 5 | opcode);
+        self.bytes.extend(&(BASE + at).to_le_bytes()[..length]);
+    }
+
+    fn flush(&mut self) {
+        let outcomes = std::mem::take(&mut self.outcomes);
+        if outcomes.is_empty() {
+            return;
+        }
+        // A stop bit, then the outcomes, oldest first.
+        let bits = outcomes
+            .iter()
+            .fold(1, |bits: u64, taken| bits << 1 | u64::from(*taken));
+        if outcomes.len() <= 6 {
+            self.bytes.push((bits << 1) as u8);
+        } else {
+            self.bytes.extend([0x02, 0xa3]);
+            self.bytes.extend(&bits.to_le_bytes()[..6]);
+        }
+    }
+}

@@ -1,0 +1,212 @@
+//! Which build an agent runs next.
+//!
+//! One campaign at a time per build: agents run one tracked build, and other
+//! failures wait. First comes the failure that P shows most often: it hurts most,
+//! and its recurrences come soonest. Only P's own failures count for that, since
+//! a tracked build changes the rates. Among equals the oldest campaign is first.
+//! A campaign that tracks its whole slice and has been looked at without an
+//! answer comes after all others: it may never get one, and must not keep the
+//! others from theirs. Nor may they keep it from its own: a failure that has been
+//! seen once may never come again. So every other run goes to the commonest failure,
+//! whatever its prospects.
+//! One run in eight stays with P, so that P's own failure rate remains known
+//! beside the tracked build's. The share is kept by counting, not by chance:
+//! the same questions get the same answers. Among the plans of an iteration,
+//! `plans` chooses by what the agent can do and by what ran least.
+
+use super::campaign::Campaign;
+use super::plans;
+use sketch_model::{Assignment, AssignmentRequest, BuildId, CampaignState, Schema, VariantRef};
+use std::collections::HashMap;
+use std::sync::{Mutex, PoisonError};
+
+/// One request in this many is sent to P while a tracked build is out.
+pub const UNTRACKED_SHARE: u64 = 8;
+
+/// Counts the requests of each build.
+#[derive(Default)]
+pub struct Assigner {
+    asked: Mutex<HashMap<BuildId, u64>>,
+    /// How often each tracked build was given out since the server started.
+    given: Mutex<HashMap<VariantRef, u64>>,
+}
+
+impl Assigner {
+    /// Answers a request about a build with these campaigns, oldest first.
+    pub fn assign(&self, request: &AssignmentRequest, campaigns: &[Campaign]) -> Assignment {
+        let turn = self.turn(&request.build);
+        let first = most_wanted(campaigns);
+        let tracked = wanted(campaigns, !turn.is_multiple_of(2));
+        let variant = tracked.filter(|_| !turn.is_multiple_of(UNTRACKED_SHARE));
+        let given = variant.map(|campaign| self.give(campaign, request));
+        Assignment {
+            schema: Schema::default(),
+            variant: given,
+            finished: first.is_none() && !campaigns.is_empty(),
+            expected: variant
+                .and_then(|campaign| campaign.failure.as_ref())
+                .map(|failure| failure.kind.clone()),
+        }
+    }
+
+    /// As [`Assigner::assign`], for an agent that keeps the answer for many runs:
+    /// which of them stay with P is then the agent's to decide, and the runs that
+    /// were reported say which plan has had the fewest. Instead of every other run it
+    /// is every other agent, by its name, that works for the commonest failure.
+    pub fn standing(&self, request: &AssignmentRequest, campaigns: &[Campaign]) -> Assignment {
+        let first = most_wanted(campaigns);
+        let odd = request.agent.0.bytes().fold(0, |sum, byte| sum ^ byte) & 1 == 1;
+        let tracked = wanted(campaigns, odd);
+        let given = tracked.map(|campaign| {
+            let plan = plans::next_for(&request.agent, request.tier, &campaign.plans, &|_| 0);
+            campaign.variant(plan.unwrap_or(0))
+        });
+        Assignment {
+            schema: Schema::default(),
+            variant: given,
+            finished: first.is_none() && !campaigns.is_empty(),
+            expected: tracked
+                .and_then(|campaign| campaign.failure.as_ref())
+                .map(|failure| failure.kind.clone()),
+        }
+    }
+
+    fn give(&self, campaign: &Campaign, request: &AssignmentRequest) -> VariantRef {
+        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        given.retain(|v, _| v.campaign != campaign.id || v.iteration == campaign.iteration);
+        let so_far = |plan| given.get(&campaign.variant(plan)).copied().unwrap_or(0);
+        let plan = plans::next_for(&request.agent, request.tier, &campaign.plans, &so_far);
+        let variant = campaign.variant(plan.unwrap_or(0));
+        *given.entry(variant).or_default() += 1;
+        variant
+    }
+
+    /// How many requests about a build there were, with this one.
+    fn turn(&self, build: &BuildId) -> u64 {
+        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let count = asked.entry(build.clone()).or_default();
+        *count += 1;
+        *count
+    }
+}
+
+/// The campaign that agents work for first, of those that are not over.
+fn most_wanted(campaigns: &[Campaign]) -> Option<&Campaign> {
+    // `max_by_key` keeps the last of equals: newest first makes that the oldest.
+    let open = campaigns.iter().rev().filter(|c| !c.is_over());
+    open.max_by_key(|c| (has_prospects(c), c.untracked_failures))
+}
+
+/// The campaign to run a tracked build of: of the commonest failure, or of the one
+/// that is wanted most.
+fn wanted(campaigns: &[Campaign], commonest: bool) -> Option<&Campaign> {
+    let is_tracking = |c: &&Campaign| c.state == CampaignState::Tracking;
+    let tracking = campaigns.iter().rev().filter(is_tracking);
+    let common = tracking.filter(|c| !c.is_over());
+    let common = common.max_by_key(|c| c.untracked_failures);
+    let most = most_wanted(campaigns).filter(is_tracking);
+    if commonest { common } else { most }
+}
+
+fn has_prospects(campaign: &Campaign) -> bool {
+    campaign.slice_statements.is_none()
+        || campaign.wider().is_some()
+        || campaign.failing_at_last_look == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::builds::locate::LocatedFailure;
+    use crate::campaigns::plans::PlanRuns;
+    use crate::storage::BuildCounts;
+    use sketch_model::{
+        AgentId, CampaignId, FailureKind, SourceLocation, Statement, StatementId, Tier,
+    };
+
+    fn tracking(id: u64, untracked_failures: u64) -> Campaign {
+        let failure = LocatedFailure {
+            kind: FailureKind::ExitCode(1),
+            failing: Statement {
+                id: StatementId(0),
+                function: "main".into(),
+                location: SourceLocation {
+                    file: "/src/a.c".into(),
+                    line: 3,
+                },
+                text: String::new(),
+            },
+            callers: Vec::new(),
+            others: Vec::new(),
+            said: None,
+        };
+        let mut campaign = Campaign::begin(
+            CampaignId(id),
+            BuildId("ab".into()),
+            "a".into(),
+            failure,
+            BuildCounts::default(),
+        );
+        campaign.sliced(8);
+        campaign.built(2);
+        campaign.untracked_failures = untracked_failures;
+        campaign
+    }
+
+    fn request(tier: Tier) -> AssignmentRequest {
+        AssignmentRequest {
+            agent: AgentId("agent-1".into()),
+            build: BuildId("ab".into()),
+            tier,
+        }
+    }
+
+    fn first(campaigns: &[Campaign]) -> Option<CampaignId> {
+        let assignment = Assigner::default().assign(&request(Tier::Watchpoints), campaigns);
+        assignment.variant.map(|variant| variant.campaign)
+    }
+
+    #[test]
+    fn the_commonest_failure_is_first_and_the_oldest_of_equals() {
+        let campaigns = [tracking(1, 2), tracking(2, 5), tracking(3, 5)];
+        assert_eq!(first(&campaigns), Some(CampaignId(2)));
+    }
+
+    #[test]
+    fn plans_are_given_out_evenly_by_what_agents_can_do() {
+        let mut campaign = tracking(1, 2);
+        let plan = |(number, tier)| PlanRuns::new(number, tier);
+        let tiers = [Tier::Watchpoints, Tier::Watchpoints, Tier::Inline];
+        campaign.built_for(2, (0..).zip(tiers).map(plan).collect());
+        let assigner = Assigner::default();
+        let given = |tier| {
+            let assignment = assigner.assign(&request(tier), &[campaign.clone()]);
+            assignment.variant.map(|variant| variant.plan)
+        };
+        let watching: Vec<_> = (0..80).map(|_| given(Tier::IntelPt)).collect();
+        let count = |plan| watching.iter().filter(|given| **given == plan).count();
+        // One request in eight stays with P.
+        assert_eq!((count(None), count(Some(2))), (10, 0));
+        assert!(count(Some(0)).abs_diff(count(Some(1))) <= 8, "{watching:?}");
+        assert_eq!(given(Tier::Inline), Some(2));
+    }
+
+    #[test]
+    fn a_campaign_without_prospects_lets_others_go_first() {
+        let mut exhausted = tracking(1, 50);
+        exhausted.sigma = 8;
+        exhausted.failing_at_last_look = 3;
+        let fresh = tracking(2, 1);
+        // The first question is the commonest failure's, the second is not.
+        let assigner = Assigner::default();
+        let given = |campaigns: &[Campaign]| {
+            let assignment = assigner.assign(&request(Tier::Watchpoints), campaigns);
+            assignment.variant.map(|variant| variant.campaign.0)
+        };
+        let both = [exhausted.clone(), fresh];
+        let turns: Vec<_> = (0..8).map(|_| given(&both)).collect();
+        let (one, two) = (Some(1), Some(2));
+        assert_eq!(turns, [one, two, one, two, one, two, one, None]);
+        assert_eq!(given(&[exhausted]), one);
+    }
+}

@@ -1,0 +1,197 @@
+//! The answer for all programs of an agent at once, which stands until it changes.
+//!
+//! Waiting agents share one look at the storage every [`BETWEEN_LOOKS`], however
+//! many they are: a thousand agents that wait cost as much as one. Nothing is
+//! pushed from the engine, because with several servers on one storage another
+//! server's engine may be the one that moves.
+
+use super::assignment::UNTRACKED_SHARE;
+use super::campaign::Campaign;
+use crate::http::agents::known_build;
+use crate::http::refusal::Refusal;
+use crate::http::routes::Service;
+use sha2::{Digest, Sha256};
+use sketch_model::{
+    AssignmentRequest, Assignments, AssignmentsRequest, BuildId, PatchFacts, ProgramAssignment,
+    Schema, VariantRef,
+};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::time::Instant;
+
+const BETWEEN_LOOKS: Duration = Duration::from_millis(400);
+/// Proxies give up on silent answers after a minute.
+const LONGEST_WAIT: u32 = 50;
+/// The share of a machine's runs that a tracked build on probation gets.
+const CANARY_SHARE: f64 = 0.25;
+/// Patches whose facts are kept.
+const FACTS_KEPT: usize = 1_000;
+
+/// What waiting agents share.
+#[derive(Default)]
+pub struct Standing {
+    looked: tokio::sync::Mutex<Option<(Instant, Arc<Vec<Campaign>>)>>,
+    facts: Mutex<HashMap<VariantRef, PatchFacts>>,
+}
+
+/// The answer to a request, after waiting for it to change if that is asked.
+pub async fn answer(
+    service: &Arc<Service>,
+    request: &AssignmentsRequest,
+) -> Result<Assignments, Refusal> {
+    let wait = Duration::from_secs(u64::from(request.wait_s.min(LONGEST_WAIT)));
+    let until = Instant::now() + wait;
+    let mut closing = service.closing.clone();
+    loop {
+        let assignments = now(service, request).await?;
+        let news = request.seen.as_ref() != Some(&assignments.tag);
+        if news || Instant::now() >= until || *closing.borrow() {
+            noted(service, request, &assignments);
+            return Ok(assignments);
+        }
+        tokio::select! {
+            () = tokio::time::sleep_until(until.min(Instant::now() + BETWEEN_LOOKS)) => {}
+            _ = closing.changed() => {}
+        }
+    }
+}
+
+async fn now(service: &Arc<Service>, request: &AssignmentsRequest) -> Result<Assignments, Refusal> {
+    let campaigns = campaigns(service).await?;
+    let mut programs = Vec::new();
+    for build in &request.builds {
+        programs.push(match known_build(service, build).await {
+            Ok(()) => program(service, request, build, &campaigns).await?,
+            Err(refusal) if refusal.status().is_client_error() => ProgramAssignment {
+                problem: Some(refusal.sentence().to_owned()),
+                ..nothing(build)
+            },
+            Err(refusal) => return Err(refusal),
+        });
+    }
+    // Whatever cannot be written has the same tag; it cannot be sent either.
+    let text = serde_json::to_vec(&programs).unwrap_or_default();
+    Ok(Assignments {
+        schema: Schema::default(),
+        tag: hex::encode(&Sha256::digest(&text)[..8]),
+        programs,
+    })
+}
+
+fn nothing(build: &BuildId) -> ProgramAssignment {
+    ProgramAssignment {
+        build: build.clone(),
+        variant: None,
+        finished: false,
+        expected: None,
+        tracked_share: 0.0,
+        canary_share: 0.0,
+        patch: None,
+        problem: None,
+    }
+}
+
+async fn program(
+    service: &Arc<Service>,
+    request: &AssignmentsRequest,
+    build: &BuildId,
+    campaigns: &[Campaign],
+) -> Result<ProgramAssignment, Refusal> {
+    let about = campaigns.iter().filter(|c| c.build == *build);
+    let about: Vec<Campaign> = about.cloned().collect();
+    let single = AssignmentRequest {
+        agent: request.agent.clone(),
+        build: build.clone(),
+        tier: request.tier,
+    };
+    let standing = service.assigner.standing(&single, &about);
+    let Some(variant) = standing.variant else {
+        return Ok(ProgramAssignment {
+            finished: standing.finished,
+            ..nothing(build)
+        });
+    };
+    let patch = facts(service, variant).await?;
+    if patch.is_none_or(|patch| patch.expires <= crate::campaigns::fleet::now()) {
+        return Ok(ProgramAssignment {
+            problem: Some(format!(
+                "the patch of campaign {} is lost or has expired; widen or resume the campaign to make another",
+                variant.campaign
+            )),
+            ..nothing(build)
+        });
+    }
+    Ok(ProgramAssignment {
+        variant: Some(variant),
+        expected: standing.expected,
+        tracked_share: 1.0 - 1.0 / UNTRACKED_SHARE as f64,
+        canary_share: CANARY_SHARE,
+        patch,
+        ..nothing(build)
+    })
+}
+
+/// All campaigns as they were a moment ago.
+async fn campaigns(service: &Service) -> Result<Arc<Vec<Campaign>>, Refusal> {
+    let mut looked = service.standing.looked.lock().await;
+    if let Some((at, campaigns)) = &*looked
+        && at.elapsed() < BETWEEN_LOOKS
+    {
+        return Ok(Arc::clone(campaigns));
+    }
+    let campaigns = Arc::new(service.storage.campaigns().await?);
+    *looked = Some((Instant::now(), Arc::clone(&campaigns)));
+    Ok(campaigns)
+}
+
+/// What a patch says of itself; `None` if it is lost.
+async fn facts(service: &Arc<Service>, variant: VariantRef) -> Result<Option<PatchFacts>, Refusal> {
+    let known = service.standing.facts.lock();
+    let known = known
+        .unwrap_or_else(PoisonError::into_inner)
+        .get(&variant)
+        .copied();
+    if known.is_some() {
+        return Ok(known);
+    }
+    let Some(iteration) = service.storage.iteration(variant).await? else {
+        return Ok(None);
+    };
+    let (blobs, key) = (Arc::clone(&service.blobs), service.public_key.clone());
+    let read = tokio::task::spawn_blocking(move || {
+        let bytes = blobs.get(&iteration.patch).ok()?;
+        let key = code_patch::PublicKey::from_text(&key).ok()?;
+        let patch = code_patch::open(&bytes, &key, 0).ok()?;
+        Some(PatchFacts {
+            version: patch.manifest().version,
+            expires: patch.manifest().expires,
+            bytes: bytes.len() as u64,
+        })
+    });
+    let read = read.await?;
+    if let Some(read) = read {
+        let mut facts = service
+            .standing
+            .facts
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        if facts.len() >= FACTS_KEPT {
+            facts.clear();
+        }
+        facts.insert(variant, read);
+    }
+    Ok(read)
+}
+
+/// The fleet page shows what an agent was told.
+fn noted(service: &Service, request: &AssignmentsRequest, told: &Assignments) {
+    for program in told.programs.iter().filter(|p| p.problem.is_none()) {
+        let single = AssignmentRequest {
+            agent: request.agent.clone(),
+            build: program.build.clone(),
+            tier: request.tier,
+        };
+        service.fleet.told(&single, program.variant);
+    }
+}

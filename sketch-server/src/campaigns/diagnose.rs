@@ -1,0 +1,487 @@
+//! The one place where the service calls the pure diagnosis.
+//!
+//! [`Tracking`] holds what one iteration of a campaign has shown so far. It is
+//! a function of the plan, the build and the runs added to it, in any order
+//! except for which failing runs are kept for drawing.
+
+use super::campaign::{Campaign, Verdict};
+use super::plans::TRACED;
+use super::promotion::Findings;
+use super::traced_runs::StoredTrace;
+use crate::builds::locate::{LocatedFailure, is_abort};
+use crate::builds::workshop::BuildCode;
+use crate::storage::{BuildCounts, IterationRecord};
+use diagnosis::ranking::stop_rule::{FAR_ENOUGH, best_overall};
+use diagnosis::{
+    self, Answer, DecodedRun, FailureWords, Hooks, IterationResult, Nearness, Observations,
+    Population, Power, SketchInputs, TracedInput,
+};
+use sketch_model::{
+    BestPredictor, FailureKind, FailureSketch, LocationName, PredictorClass, Privacy, Provenance,
+    Ranking, RunRecord, Slice, Statement, StatementId, Tier, TracedRun, TrackingPlan,
+};
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// Failing runs that are kept for drawing one of them.
+const DRAWABLE_KEPT: usize = 8;
+
+/// What one iteration has shown.
+pub struct Tracking {
+    slice: Slice,
+    /// By plan: runs of different plans are never pooled.
+    strata: BTreeMap<u32, Stratum>,
+    discovered: BTreeSet<StatementId>,
+    findings: Findings,
+    drawable: Vec<Drawable>,
+    governed: Governed,
+    /// What the last look could say.
+    said: Power,
+}
+
+/// What the governor left of the runs.
+#[derive(Default)]
+struct Governed {
+    runs: u64,
+    paused: u64,
+    /// The sum of the runs' coverages.
+    coverage: f64,
+    /// What the runs' machines let out of them.
+    privacy: BTreeSet<Privacy>,
+}
+
+/// The runs of one plan.
+struct Stratum {
+    iteration: IterationRecord,
+    code: Arc<dyn BuildCode>,
+    population: Population,
+    failing: u64,
+    successful: u64,
+    hooks: Hooks,
+    /// Tracked statements that are known to have run in some run.
+    ran: BTreeSet<StatementId>,
+}
+
+struct Drawable {
+    plan: u32,
+    run: DecodedRun,
+    observations: Observations,
+    tier: Tier,
+}
+
+/// What a look at the population says, and the sketch that shows it.
+pub struct Look {
+    pub verdict: Verdict,
+    pub sketch: FailureSketch,
+}
+
+impl Tracking {
+    pub fn new(slice: Slice) -> Tracking {
+        Tracking {
+            slice,
+            strata: BTreeMap::new(),
+            discovered: BTreeSet::new(),
+            findings: Findings::default(),
+            drawable: Vec::new(),
+            governed: Governed::default(),
+            said: Power::Nothing,
+        }
+    }
+
+    /// Adds a tracked build of this iteration; its runs may follow.
+    pub fn add_plan(&mut self, iteration: IterationRecord, code: Arc<dyn BuildCode>) {
+        let hooks = diagnosis::predictors::hooks(&iteration.plan, &iteration.placement);
+        let stratum = Stratum {
+            hooks,
+            iteration,
+            code,
+            population: Population::default(),
+            failing: 0,
+            successful: 0,
+            ran: BTreeSet::new(),
+        };
+        let plan = stratum.iteration.variant.plan;
+        self.strata.insert(plan, stratum);
+    }
+
+    /// Adds a run of one of this iteration's tracked builds, with what its Intel
+    /// PT says.
+    pub fn add(&mut self, record: &RunRecord, traced: Option<&TracedRun>) {
+        let number = record.variant.map_or(0, |variant| variant.plan);
+        let Some(stratum) = self.strata.get_mut(&number) else {
+            return;
+        };
+        let plan = &stratum.iteration.plan;
+        let Some(mut run) = diagnosis::decode(record, plan, stratum.code.code_map()) else {
+            return;
+        };
+        let untraced = TracedRun {
+            gaps: vec!["it came without the trace that tells of its branches".to_owned()],
+            ..TracedRun::default()
+        };
+        if let Some(traced) = traced.or(plan.traces_branches().then_some(&untraced)) {
+            diagnosis::add_trace(&mut run, traced, plan);
+        }
+        self.findings.add(record, &run, plan);
+        self.governed.runs += 1;
+        self.governed.paused += u64::from(!record.tracking.pauses.is_empty());
+        self.governed.coverage += record.tracking.coverage();
+        self.governed.privacy.insert(record.privacy);
+        self.count(number, run, record.tier);
+    }
+
+    /// Adds a run of P by its trace.
+    pub fn add_traced(&mut self, stored: &StoredTrace) {
+        let Some(stratum) = self.strata.get(&TRACED) else {
+            return;
+        };
+        let input = TracedInput {
+            run: &stored.run,
+            agent: &stored.agent,
+            variant: stratum.iteration.variant,
+            failed: stored.failed,
+            weight: stored.weight,
+            failing_tid: stored.failing_tid,
+            traced: &stored.traced,
+        };
+        let mut run = diagnosis::of_trace(&input, &stratum.iteration.plan);
+        run.trace.gaps.extend(stored.gaps.iter().cloned());
+        self.governed.privacy.insert(stored.privacy);
+        self.count(TRACED, run, stored.tier);
+    }
+
+    fn count(&mut self, number: u32, run: DecodedRun, tier: Tier) {
+        let Some(stratum) = self.strata.get_mut(&number) else {
+            return;
+        };
+        let failed = run.trace.failed;
+        match failed {
+            true => stratum.failing += 1,
+            false => stratum.successful += 1,
+        }
+        let plan = &stratum.iteration.plan;
+        let observations = diagnosis::observe_hooked(&run, plan, &stratum.hooks);
+        stratum.population.add(&observations);
+        stratum
+            .ran
+            .extend(diagnosis::executed(&run, plan).into_keys());
+        self.discovered.extend(run.discovered(plan));
+        if failed {
+            if self.drawable.len() == DRAWABLE_KEPT {
+                self.drawable.remove(0);
+            }
+            self.drawable.push(Drawable {
+                plan: number,
+                run,
+                observations,
+                tier,
+            });
+        }
+    }
+
+    /// How much the plan with the most telling runs can say.
+    fn power(&self, campaign: &Campaign) -> Power {
+        let tested = self.strata.values().map(|s| s.population.tested());
+        let tested = tested.sum();
+        let of =
+            |s: &Stratum| diagnosis::power(s.failing, s.successful, tested, campaign.looks + 1);
+        self.strata.values().map(of).max().unwrap_or(Power::Nothing)
+    }
+
+    /// Whether runs since the last look raised what can be said.
+    pub fn can_say_more(&self, campaign: &Campaign) -> bool {
+        self.power(campaign) > self.said
+    }
+
+    /// Looks at the population: ranks, judges, and draws sketch `version`.
+    pub fn look(
+        &mut self,
+        campaign: &Campaign,
+        failure: &LocatedFailure,
+        version: u32,
+        counts: BuildCounts,
+    ) -> Look {
+        let nearness = match &failure.kind {
+            kind if is_abort(kind) => Nearness::of_ending(&self.slice),
+            FailureKind::Hang => Nearness::of_hang(&self.slice),
+            _ => Nearness::of_slice(&self.slice),
+        };
+        let populations: Vec<&Population> = self.strata.values().map(|s| &s.population).collect();
+        let ranking = diagnosis::rank_apart(&populations, campaign.looks + 1, &nearness);
+        let result = IterationResult::of(campaign.iteration, &ranking);
+        let mut history = campaign.history.clone();
+        history.push(result.clone());
+        // Traces of P are read for the whole slice, whatever σ is.
+        let by_trace = self.strata.keys().all(|plan| *plan == TRACED);
+        let at_the_end = by_trace || campaign.wider().is_none();
+        let far_enough = at_the_end || campaign.sigma >= FAR_ENOUGH;
+        let power = self.power(campaign);
+        self.said = power;
+        let settled = power == Power::Proof && diagnosis::settled(&history, far_enough);
+        let enough = match power {
+            Power::Nothing => false,
+            Power::Hint => !at_the_end && !diagnosis::promising(&history, far_enough),
+            Power::Proof => true,
+        };
+        let sketch = self.sketch(campaign, failure, &ranking, version, counts, settled);
+        Look {
+            verdict: Verdict {
+                enough,
+                settled,
+                result,
+                best: best_of(&ranking, &sketch),
+                discovered: self.discovered.iter().copied().collect(),
+                explaining: self.explaining(failure, &ranking),
+                promotions: self.findings.promotions(&campaign.promotions),
+            },
+            sketch,
+        }
+    }
+
+    /// What the next plan should track to explain the best predictors.
+    fn explaining(&self, failure: &LocatedFailure, ranking: &Ranking) -> Vec<StatementId> {
+        let best = best_overall(ranking).into_iter();
+        let named = best.chain(diagnosis::causes(ranking));
+        let caller = failure.callers.first().map(|s| s.id);
+        let all = diagnosis::explanation(&self.slice, failure.failing.id, caller, named);
+        all.into_iter().collect()
+    }
+
+    fn sketch(
+        &self,
+        campaign: &Campaign,
+        failure: &LocatedFailure,
+        ranking: &Ranking,
+        version: u32,
+        counts: BuildCounts,
+        settled: bool,
+    ) -> FailureSketch {
+        let drawn = self.to_draw(ranking);
+        let number = drawn.map(|drawn| drawn.plan);
+        let stratum = number.and_then(|number| self.strata.get(&number));
+        let stratum = stratum.or_else(|| self.strata.values().next());
+        let statements = self.discovered.iter();
+        let others: Vec<Statement> = statements
+            .filter_map(|id| stratum?.code.statement(*id))
+            .collect();
+        let mut provenance = provenance(campaign, &self.slice, counts);
+        provenance.predictors_tested = ranking.tested;
+        provenance.looks = ranking.looks;
+        let governed = &self.governed;
+        provenance.coverage = (governed.runs > 0).then(|| governed.coverage / governed.runs as f64);
+        provenance.paused_runs = governed.paused;
+        let plans = || self.strata.values().map(|s| &s.iteration.plan);
+        let usual = plans().filter(|plan| !plan.audit);
+        let watched: BTreeSet<&LocationName> = usual.flat_map(|plan| &plan.watched).collect();
+        provenance.watched = watched.into_iter().cloned().collect();
+        let promoted: BTreeSet<&LocationName> = plans().flat_map(|plan| &plan.promoted).collect();
+        provenance.promoted = promoted.into_iter().cloned().collect();
+        if governed.privacy.iter().any(|level| *level != Privacy::Full) {
+            let levels = governed.privacy.iter().map(ToString::to_string);
+            provenance.privacy = levels.collect::<Vec<_>>().join(" or ");
+        }
+        if let Some(drawn) = drawn {
+            provenance.tier = drawn.tier;
+            if drawn.run.by_trace {
+                provenance.control_flow = "Intel PT".to_owned();
+            }
+            provenance.drawn_run = Some(drawn.run.trace.run.clone());
+        }
+        draw(Drawing {
+            campaign,
+            failure,
+            slice: &self.slice,
+            plan: stratum.map(|s| &s.iteration.plan),
+            ranking,
+            drawn: drawn.map(|d| &d.run),
+            others: &others,
+            provenance: &provenance,
+            version,
+            settled,
+            gaps: self.gaps(campaign),
+        })
+    }
+
+    /// What the reader must know of how the plans were run.
+    fn gaps(&self, campaign: &Campaign) -> Vec<String> {
+        let mut gaps = Vec::new();
+        if campaign.quiet {
+            gaps.push(
+                "watchpoints made nearly every run fail, so nothing is watched any more".into(),
+            );
+        }
+        if campaign.traced.left_out() > 0 {
+            gaps.push(format!(
+                "{} traced runs of the program itself are beyond what is kept",
+                campaign.traced.left_out()
+            ));
+        }
+        if self.planned().count() > 1 {
+            let counts = self.planned().map(|s| {
+                let (number, all) = (s.iteration.variant.plan, s.failing + s.successful);
+                format!("plan {number}: {} of {all} runs failed", s.failing)
+            });
+            let counts: Vec<String> = counts.collect();
+            gaps.push(format!(
+                "{} plans watch different locations and are counted apart ({})",
+                counts.len(),
+                counts.join(", ")
+            ));
+        }
+        let unwatched = |s: &Stratum| s.iteration.plan.unwatched.iter().cloned().collect();
+        let missed: Option<BTreeSet<LocationName>> =
+            self.planned().map(unwatched).reduce(|a, b| &a & &b);
+        let missed = missed.unwrap_or_default();
+        if !missed.is_empty() && self.planned().any(|s| !s.iteration.plan.watched.is_empty()) {
+            let names: Vec<String> = missed.iter().map(ToString::to_string).collect();
+            gaps.push(format!("no plan watches {}", names.join(", ")));
+        }
+        let tracked = self.planned().flat_map(|s| &s.iteration.plan.statements);
+        let tracked: BTreeSet<StatementId> = tracked.map(|s| s.id).collect();
+        let ran = |id: &&StatementId| self.strata.values().any(|s| s.ran.contains(*id));
+        let idle = tracked.len() - tracked.iter().filter(ran).count();
+        if idle > 0 {
+            gaps.push(format!(
+                "{idle} of {} tracked statements are not known to have run in any run",
+                tracked.len()
+            ));
+        }
+        gaps
+    }
+
+    /// The plans that were built; P itself only if there is nothing else.
+    fn planned(&self) -> impl Iterator<Item = &Stratum> {
+        let alone = self.strata.len() == 1;
+        let of_plan = move |(number, _): &(&u32, &Stratum)| alone || **number != TRACED;
+        self.strata
+            .iter()
+            .filter(of_plan)
+            .map(|(_, stratum)| stratum)
+    }
+
+    /// The failing run that shows most: one in which the best order (or else
+    /// the best predictor) occurred, with the fewest holes, the earliest of those.
+    fn to_draw(&self, ranking: &Ranking) -> Option<&Drawable> {
+        let order = ranking.best(PredictorClass::Order);
+        let best = order.or_else(|| best_overall(ranking));
+        self.drawable.iter().min_by_key(|drawable| {
+            let shows = best
+                .map(|best| drawable.observations.answer(&best.predictor))
+                .is_some_and(|answer| answer == Answer::Held);
+            (!shows, drawable.run.holes.len())
+        })
+    }
+}
+
+/// The sketch of the slice alone, before any tracked run.
+pub fn first_sketch(
+    campaign: &Campaign,
+    failure: &LocatedFailure,
+    slice: &Slice,
+    version: u32,
+    counts: BuildCounts,
+) -> FailureSketch {
+    draw(Drawing {
+        campaign,
+        failure,
+        slice,
+        plan: None,
+        ranking: &Ranking::default(),
+        drawn: None,
+        others: &[],
+        provenance: &provenance(campaign, slice, counts),
+        version,
+        settled: false,
+        gaps: Vec::new(),
+    })
+}
+
+/// What the two kinds of sketches differ in.
+struct Drawing<'a> {
+    campaign: &'a Campaign,
+    failure: &'a LocatedFailure,
+    slice: &'a Slice,
+    plan: Option<&'a TrackingPlan>,
+    ranking: &'a Ranking,
+    drawn: Option<&'a DecodedRun>,
+    others: &'a [Statement],
+    provenance: &'a Provenance,
+    version: u32,
+    settled: bool,
+    gaps: Vec<String>,
+}
+
+fn draw(drawing: Drawing<'_>) -> FailureSketch {
+    let campaign = drawing.campaign;
+    let mut gaps = drawing.gaps;
+    if campaign.tracked_otherwise > 0 {
+        gaps.push(format!(
+            "{} tracked runs failed in another way and count neither as failing nor as successful",
+            campaign.tracked_otherwise
+        ));
+    }
+    diagnosis::build(SketchInputs {
+        campaign: campaign.id,
+        version: drawing.version,
+        build: &campaign.build,
+        program: &campaign.program,
+        failure: FailureWords {
+            kind: &drawing.failure.kind,
+            statement: &drawing.failure.failing,
+            stack: &drawing.failure.stack(),
+            caller: drawing.failure.callers.first(),
+            said: drawing.failure.said.as_ref(),
+        },
+        slice: drawing.slice,
+        plan: drawing.plan,
+        ranking: drawing.ranking,
+        drawn: drawing.drawn,
+        other_statements: drawing.others,
+        provenance: drawing.provenance,
+        gaps: &gaps,
+        settled: drawing.settled,
+    })
+}
+
+fn provenance(campaign: &Campaign, slice: &Slice, counts: BuildCounts) -> Provenance {
+    let rate = |failures: u64, runs: u64| (runs > 0).then(|| failures as f64 / runs as f64);
+    let summary = campaign.summary(counts);
+    Provenance {
+        failing_runs: campaign.tracked_failing + campaign.traced.failing(),
+        successful_runs: campaign.tracked_successful + campaign.traced.successful(),
+        all_runs: summary.runs,
+        all_failures: summary.failures,
+        sigma: campaign.sigma,
+        iteration: campaign.iteration,
+        slice_statements: slice.entries.len() as u32,
+        predictors_tested: 0,
+        looks: 0,
+        control_flow: "inline branch recorder".into(),
+        tier: Tier::Inline,
+        privacy: "values as recorded".into(),
+        drawn_run: None,
+        untracked_failure_rate: rate(campaign.untracked_failures, counts.untracked_runs),
+        tracked_failure_rate: rate(
+            campaign.tracked_failing,
+            campaign.tracked_failing + campaign.tracked_successful + campaign.tracked_otherwise,
+        ),
+        coverage: None,
+        paused_runs: 0,
+        watched: Vec::new(),
+        promoted: Vec::new(),
+    }
+}
+
+/// The best predictor, in the words of the sketch that lists it.
+fn best_of(ranking: &Ranking, sketch: &FailureSketch) -> Option<BestPredictor> {
+    let best = best_overall(ranking)?;
+    let mut listed = sketch.predictors.iter();
+    let words = listed.find(|p| p.predictor == best.predictor)?;
+    Some(BestPredictor {
+        class: best.class,
+        sentence: words.sentence.clone(),
+        precision: best.score.precision,
+        recall: best.score.recall,
+        f_measure: best.score.f_measure,
+    })
+}

@@ -1,0 +1,280 @@
+//! The one thread that moves campaigns, and how others talk to it.
+//!
+//! A single owner of all campaigns needs no locks and sees runs in the order in
+//! which they arrived. It works through the pending runs in batches, keeps at most
+//! one preparing job going beside it (LLVM takes a core), and sleeps otherwise.
+//! Requests never wait for it except `stop`, which it answers between two batches.
+//!
+//! Where other servers share the storage it also looks there now and then: runs
+//! that they accepted for builds that are this one's, and work that a dead one left.
+
+use super::campaign::Campaign;
+use super::run_filing::Desk;
+use crate::http::steering::Steering;
+use crate::jobs::prepare_iteration::{self, JobReport, Tools};
+use crate::storage::{Storage, StorageError};
+use sketch_model::CampaignId;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+use tokio::runtime::Handle;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+
+/// How long the engine leaves a storage alone that has just failed it.
+const STORAGE_PAUSE: Duration = Duration::from_secs(1);
+
+/// How often a storage that others use too is looked at.
+const BETWEEN_LOOKS: Duration = Duration::from_millis(200);
+
+/// How long it waits after another server was first.
+const AFTER_CONFLICT: Duration = Duration::from_millis(20);
+
+/// Runs that are filed together.
+const BATCH: usize = 128;
+
+enum Message {
+    RunsArrived,
+    Stop(
+        CampaignId,
+        oneshot::Sender<Result<Option<Campaign>, StorageError>>,
+    ),
+    Steer(CampaignId, Steering, oneshot::Sender<Steered>),
+    Job(JobReport),
+    JobEnded,
+    Quiet(oneshot::Sender<()>),
+    Shutdown,
+}
+
+/// `None`: there is no such campaign. The sentence says why it could not be done.
+pub type Steered = Result<Option<Result<Campaign, String>>, StorageError>;
+
+/// How the rest of the server talks to the engine.
+#[derive(Clone)]
+pub struct EngineHandle {
+    outbox: mpsc::UnboundedSender<Message>,
+    /// Whether a `RunsArrived` is under way: a flood of runs sends one.
+    woken: Arc<AtomicBool>,
+}
+
+/// The engine has ended; only possible while the server shuts down.
+#[derive(Debug, thiserror::Error)]
+#[error("the server is shutting down; try again when it is back")]
+pub struct EngineGone;
+
+impl EngineHandle {
+    /// Tells the engine that the storage holds new runs.
+    pub fn runs_arrived(&self) {
+        if !self.woken.swap(true, Ordering::AcqRel) {
+            // A gone engine finds them when it starts again.
+            let _ = self.outbox.send(Message::RunsArrived);
+        }
+    }
+
+    pub async fn stop(
+        &self,
+        id: CampaignId,
+    ) -> Result<Result<Option<Campaign>, StorageError>, EngineGone> {
+        let (answer, stopped) = oneshot::channel();
+        let sent = self.outbox.send(Message::Stop(id, answer));
+        sent.map_err(|_| EngineGone)?;
+        stopped.await.map_err(|_| EngineGone)
+    }
+
+    pub async fn steer(&self, id: CampaignId, steering: Steering) -> Result<Steered, EngineGone> {
+        let (answer, steered) = oneshot::channel();
+        let sent = self.outbox.send(Message::Steer(id, steering, answer));
+        sent.map_err(|_| EngineGone)?;
+        steered.await.map_err(|_| EngineGone)
+    }
+
+    /// Waits until no run is pending and no job is going on.
+    pub async fn quiet(&self) -> Result<(), EngineGone> {
+        let (answer, quiet) = oneshot::channel();
+        let sent = self.outbox.send(Message::Quiet(answer));
+        sent.map_err(|_| EngineGone)?;
+        quiet.await.map_err(|_| EngineGone)
+    }
+
+    pub fn shut_down(&self) {
+        // An engine that is gone already needs no telling.
+        let _ = self.outbox.send(Message::Shutdown);
+    }
+}
+
+struct Engine {
+    runtime: Handle,
+    desk: Desk,
+    tools: Tools,
+    inbox: mpsc::UnboundedReceiver<Message>,
+    handle: EngineHandle,
+    job: Option<JoinHandle<()>>,
+    /// When a job that the storage interrupted may be run again.
+    job_again: Option<Instant>,
+    /// Whether other servers use the storage too.
+    shared: bool,
+    waiting: Vec<oneshot::Sender<()>>,
+    ending: bool,
+}
+
+/// Starts the engine on a blocking thread of the current runtime. It ends, its
+/// job with it, some time after [`EngineHandle::shut_down`].
+pub async fn start(
+    storage: Arc<dyn Storage>,
+    tools: Tools,
+) -> Result<(EngineHandle, JoinHandle<()>), StorageError> {
+    let runtime = Handle::current();
+    let (outbox, inbox) = mpsc::unbounded_channel();
+    let handle = EngineHandle {
+        outbox,
+        woken: Arc::new(AtomicBool::new(false)),
+    };
+    let (opened, opening) = oneshot::channel();
+    let theirs = handle.clone();
+    let thread = tokio::task::spawn_blocking(move || {
+        let shared = storage.heartbeat().is_some();
+        let desk = match Desk::open(runtime.clone(), storage, tools.clone()) {
+            Ok(desk) => desk,
+            Err(error) => {
+                let _ = opened.send(Err(error));
+                return;
+            }
+        };
+        let _ = opened.send(Ok(()));
+        let engine = Engine {
+            runtime,
+            desk,
+            tools,
+            inbox,
+            handle: theirs,
+            job: None,
+            job_again: None,
+            shared,
+            waiting: Vec::new(),
+            ending: false,
+        };
+        engine.work();
+    });
+    // The sender is dropped without a word only if the thread panicked.
+    match opening.await {
+        Ok(opened) => opened.map(|()| (handle, thread)),
+        Err(_) => Ok((handle, thread)),
+    }
+}
+
+impl Engine {
+    fn work(mut self) {
+        while !self.ending {
+            if let Err(error) = self.turn() {
+                tracing::error!(%error, "the storage failed; trying again shortly");
+                let paused = tokio::time::timeout(STORAGE_PAUSE, self.inbox.recv());
+                if let Ok(Some(message)) = self.runtime.block_on(paused) {
+                    self.hear(message);
+                }
+                continue;
+            }
+            // Told to end in the middle of a backlog: no further message comes.
+            if self.ending {
+                break;
+            }
+            if self.job.is_none() && self.job_again.is_none() {
+                for waiting in self.waiting.drain(..) {
+                    // Whoever asked may have left.
+                    let _ = waiting.send(());
+                }
+            }
+            match self.next_message() {
+                Some(Some(message)) => self.hear(message),
+                Some(None) => break,
+                // Time to look at the storage again.
+                None => {}
+            }
+        }
+        if let Some(job) = self.job.take() {
+            // What it made is made again at the next start, except the blobs.
+            let _ = self.runtime.block_on(job);
+        }
+    }
+
+    /// The next message, `Some(None)` if there will be none; `None` if the engine
+    /// should look at the storage before one comes.
+    fn next_message(&mut self) -> Option<Option<Message>> {
+        let again = self.job_again;
+        let again = again.map(|at| at.saturating_duration_since(Instant::now()));
+        let look = self.shared.then_some(BETWEEN_LOOKS);
+        let Some(most) = again.into_iter().chain(look).min() else {
+            return Some(self.inbox.blocking_recv());
+        };
+        let inbox = &mut self.inbox;
+        let message = async { tokio::time::timeout(most, inbox.recv()).await };
+        self.runtime.block_on(message).ok()
+    }
+
+    /// Files what is pending and starts a job if one is due.
+    fn turn(&mut self) -> Result<(), StorageError> {
+        loop {
+            let runs = self.desk.pending(BATCH)?;
+            if runs.is_empty() {
+                break;
+            }
+            match self.desk.take(&runs) {
+                Err(error) if error.is_conflict() => {
+                    tracing::info!(%error, "runs are looked at again");
+                    self.runtime
+                        .block_on(async { tokio::time::sleep(AFTER_CONFLICT).await });
+                }
+                taken => taken?,
+            }
+            while let Ok(message) = self.inbox.try_recv() {
+                self.hear(message);
+            }
+            if self.ending {
+                return Ok(());
+            }
+        }
+        let due = self.job_again.is_none_or(|at| at <= Instant::now());
+        if self.job.is_none()
+            && due
+            && let Some(job) = self.desk.next_job()?
+        {
+            self.job_again = None;
+            let tools = self.tools.clone();
+            let outbox = self.handle.outbox.clone();
+            self.job = Some(self.runtime.spawn_blocking(move || {
+                // The engine outlives its job.
+                prepare_iteration::run(job, &tools, |report| {
+                    let _ = outbox.send(Message::Job(report));
+                });
+                let _ = outbox.send(Message::JobEnded);
+            }));
+        }
+        Ok(())
+    }
+
+    fn hear(&mut self, message: Message) {
+        match message {
+            // Before the storage is read again: a run that is added from now on
+            // sends a message of its own.
+            Message::RunsArrived => self.handle.woken.store(false, Ordering::Release),
+            Message::Stop(id, answer) => {
+                let _ = answer.send(self.desk.stop(id));
+            }
+            Message::Steer(id, steering, answer) => {
+                let _ = answer.send(self.desk.steer(id, steering));
+            }
+            Message::Job(JobReport::Interrupted(id, error)) => {
+                tracing::error!(campaign = %id, %error, "a tracked build could not be stored; trying again shortly");
+                self.job_again = Some(Instant::now() + STORAGE_PAUSE);
+            }
+            Message::Job(report) => {
+                if let Err(error) = self.desk.job_reported(report) {
+                    // The campaign is still preparing and its job is run again.
+                    tracing::error!(%error, "what a job reported could not be stored");
+                }
+            }
+            Message::JobEnded => self.job = None,
+            Message::Quiet(answer) => self.waiting.push(answer),
+            Message::Shutdown => self.ending = true,
+        }
+    }
+}

@@ -1,0 +1,554 @@
+//! What follows from runs that arrived. What follows from jobs and from developers'
+//! words stands in `orders`.
+//!
+//! A batch of runs becomes one [`Changes`] value, committed at once. What this
+//! process keeps in memory is a copy: should the commit fail, because the storage
+//! does not answer or because another server was first, what the batch touched is
+//! forgotten and read again, and the runs are still pending.
+//!
+//! The population of a campaign's current iteration is kept in memory only. It
+//! is a pure function of the runs that were filed for it, so after a restart, or
+//! on another server, it is made again by reading them.
+
+mod orders;
+mod traces;
+
+use super::campaign::Campaign;
+use super::diagnose::Tracking;
+use super::traced_runs::KeptTrace;
+use crate::builds::locate::LocatedFailure;
+use crate::builds::trace_map::TraceMap;
+use crate::builds::workshop::{BuildCode, WorkshopError};
+use crate::jobs::prepare_iteration::Tools;
+use crate::storage::{
+    Arrival, BuildCounts, Changes, Filing, Revised, RunRole, Storage, StorageError, StoredRun,
+};
+use diagnosis::same_picture;
+use sketch_model::{
+    BuildId, CampaignId, CampaignState, FailureReport, FailureSignature, FailureSketch, Outcome,
+    RunRecord, VariantRef,
+};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::future::Future;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use tokio::runtime::Handle;
+
+/// Binaries whose debug info is kept parsed.
+const CODES_KEPT: usize = 8;
+
+/// Runs that are read back at once.
+const READ_BACK: usize = 256;
+
+pub struct Desk {
+    runtime: Handle,
+    storage: Arc<dyn Storage>,
+    tools: Tools,
+    campaigns: BTreeMap<CampaignId, Revised>,
+    tracking: HashMap<CampaignId, Tracking>,
+    /// The last sketch of campaigns that are being tracked.
+    published: HashMap<CampaignId, FailureSketch>,
+    codes: HashMap<(BuildId, Option<VariantRef>), Arc<dyn BuildCode>>,
+    trace_maps: HashMap<(BuildId, Option<VariantRef>), Arc<TraceMap>>,
+    /// Traced successes of builds that have no campaign yet.
+    waiting_traces: HashMap<BuildId, Vec<KeptTrace>>,
+    /// What this batch has read of the builds' counters, and added to it.
+    counts: HashMap<BuildId, BuildCounts>,
+    /// Campaigns that have moved on in memory and not yet in the storage.
+    ahead: HashSet<CampaignId>,
+    /// Other servers may have changed campaigns.
+    shared: bool,
+    /// So may have this one, without knowing whether it was written.
+    stale: bool,
+}
+
+/// A failure as far as it could be made out.
+struct Failure {
+    signature: FailureSignature,
+    title: String,
+    located: Result<LocatedFailure, String>,
+}
+
+impl Desk {
+    /// A desk that goes on where the storage says the last one left off.
+    pub fn open(
+        runtime: Handle,
+        storage: Arc<dyn Storage>,
+        tools: Tools,
+    ) -> Result<Desk, StorageError> {
+        let mut desk = Desk {
+            runtime,
+            shared: storage.heartbeat().is_some(),
+            storage,
+            tools,
+            campaigns: BTreeMap::new(),
+            tracking: HashMap::new(),
+            published: HashMap::new(),
+            codes: HashMap::new(),
+            trace_maps: HashMap::new(),
+            waiting_traces: HashMap::new(),
+            counts: HashMap::new(),
+            ahead: HashSet::new(),
+            stale: true,
+        };
+        desk.refresh()?;
+        Ok(desk)
+    }
+
+    pub fn pending(&self, most: usize) -> Result<Vec<StoredRun>, StorageError> {
+        self.wait(self.storage.pending(most))
+    }
+
+    /// Files runs with all that follows from them.
+    pub fn take(&mut self, runs: &[StoredRun]) -> Result<(), StorageError> {
+        self.counts.clear();
+        self.refresh()?;
+        let mut batch = Changes::default();
+        for run in runs {
+            let changes = match self.considered(run) {
+                Ok(changes) => changes,
+                Err(error) => {
+                    self.forget(run.record.variant);
+                    self.fall_back();
+                    return Err(error);
+                }
+            };
+            for revised in &changes.campaigns {
+                self.ahead.insert(revised.campaign.id);
+                self.follow(revised.clone());
+            }
+            absorb(&mut batch, changes);
+        }
+        self.commit(batch)
+    }
+
+    fn considered(&mut self, run: &StoredRun) -> Result<Changes, StorageError> {
+        let considered = catch_unwind(AssertUnwindSafe(|| self.consider(run)));
+        considered.unwrap_or_else(|_| {
+            tracing::error!(run = %run.record.id, "a run came upon a defect of this server and counts for nothing");
+            self.forget(run.record.variant);
+            Ok(Changes {
+                filings: vec![filing(run, RunRole::Refused)],
+                ..Changes::default()
+            })
+        })
+    }
+
+    /// Reads what other servers have changed, or what may not be as it is here.
+    fn refresh(&mut self) -> Result<(), StorageError> {
+        if !self.shared && !self.stale {
+            return Ok(());
+        }
+        for (id, revision) in self.wait(self.storage.revisions())? {
+            let known = self.campaigns.get(&id).map(|known| known.revision);
+            if known == Some(revision) {
+                continue;
+            }
+            self.forget_campaign(id);
+            if let Some(revised) = self.wait(self.storage.revised(id))? {
+                self.campaigns.insert(id, revised);
+            }
+        }
+        self.stale = false;
+        Ok(())
+    }
+
+    /// Forgets what was not written.
+    fn fall_back(&mut self) {
+        for id in std::mem::take(&mut self.ahead) {
+            self.forget_campaign(id);
+        }
+        self.stale = true;
+    }
+
+    fn forget_campaign(&mut self, id: CampaignId) {
+        self.campaigns.remove(&id);
+        self.tracking.remove(&id);
+        self.published.remove(&id);
+    }
+
+    /// Notes when a failure was seen, whatever the run counted as.
+    fn note_seen(&self, signature: &FailureSignature, changes: &mut Changes) {
+        let changing = changes.campaigns.iter_mut().rev();
+        let mut changing = changing.filter(|c| c.campaign.signature == *signature);
+        let now = crate::campaigns::fleet::now();
+        if let Some(changing) = changing.next() {
+            changing.campaign.seen.get_or_insert_default().note(now);
+            return;
+        }
+        if let Some(known) = self.known(signature) {
+            let mut known = known.clone();
+            known.campaign.seen.get_or_insert_default().note(now);
+            changes.campaigns.push(known);
+        }
+    }
+
+    fn known(&self, signature: &FailureSignature) -> Option<&Revised> {
+        let mut known = self.campaigns.values();
+        known.find(|known| known.campaign.signature == *signature)
+    }
+
+    /// The counters of a build before a run, which they count from now on.
+    fn counts_before(&mut self, record: &RunRecord) -> Result<BuildCounts, StorageError> {
+        let before = match self.counts.get(&record.build) {
+            Some(counts) => *counts,
+            None => self.wait(self.storage.build_counts(&record.build))?,
+        };
+        self.counts.insert(record.build.clone(), before.and(record));
+        Ok(before)
+    }
+
+    fn consider(&mut self, run: &StoredRun) -> Result<Changes, StorageError> {
+        let record = &run.record;
+        let before = self.counts_before(record)?;
+        let after = before.and(record);
+        let failure = match &record.outcome {
+            Outcome::Success => None,
+            Outcome::Failure(report) => Some(self.failure(record, report)?),
+        };
+        let mut changes = Changes::default();
+        let role = match record.variant {
+            None => RunRole::Untracked,
+            Some(variant) => self.tracked_role(record, variant, failure.as_ref()),
+        };
+        changes.filings.push(filing(run, role));
+        let signature = failure.as_ref().map(|f| f.signature.clone());
+        if let Some(failure) = failure {
+            self.note_failure(record, failure, role, before, &mut changes);
+        }
+        let counted = matches!(
+            role,
+            RunRole::Failing | RunRole::Successful | RunRole::OtherFailure
+        );
+        if let Some(variant) = record.variant.filter(|_| counted) {
+            self.count_tracked(record, variant, role, after, &mut changes)?;
+        }
+        if record.variant.is_none() && record.pt.is_some() {
+            self.take_traced(record, signature.as_ref(), after, &mut changes)?;
+        }
+        if let Some(signature) = signature {
+            self.note_seen(&signature, &mut changes);
+        }
+        Ok(changes)
+    }
+
+    fn tracked_role(
+        &self,
+        record: &RunRecord,
+        variant: VariantRef,
+        failure: Option<&Failure>,
+    ) -> RunRole {
+        match self.campaigns.get(&variant.campaign) {
+            Some(Revised { campaign, .. }) if campaign.build == record.build => {
+                campaign.role_of(variant.iteration, failure.map(|f| &f.signature))
+            }
+            _ => RunRole::Refused,
+        }
+    }
+
+    /// Begins a campaign for a new failure; counts a known one of P.
+    fn note_failure(
+        &self,
+        record: &RunRecord,
+        failure: Failure,
+        role: RunRole,
+        before: BuildCounts,
+        changes: &mut Changes,
+    ) {
+        let known = self.known(&failure.signature);
+        if known.is_some() && role != RunRole::Untracked {
+            return;
+        }
+        let mut revised = known
+            .cloned()
+            .unwrap_or_else(|| Revised::new(self.new_campaign(&record.build, failure, before)));
+        // What somebody decoded before sending comes from no agent of the fleet.
+        if record.pt.as_ref().is_none_or(|pt| pt.decoded.is_none()) {
+            revised.campaign.fleet.insert(record.tier);
+        }
+        if role == RunRole::Untracked {
+            revised.campaign.untracked_failures += 1;
+        }
+        changes.campaigns.push(revised);
+    }
+
+    fn new_campaign(&self, build: &BuildId, failure: Failure, before: BuildCounts) -> Campaign {
+        let id = CampaignId(self.campaigns.keys().last().map_or(1, |last| last.0 + 1));
+        let program = self
+            .tools
+            .workshop
+            .program_name(build)
+            .unwrap_or_else(|_| build.0.clone());
+        tracing::info!(campaign = %id, title = failure.title, "a new failure");
+        let named = (failure.signature, failure.title);
+        match failure.located {
+            Ok(located) => Campaign {
+                sigma: self.tools.workshop.first_sigma(),
+                ..Campaign::begin(id, build.clone(), program, located, before)
+            },
+            Err(problem) => {
+                Campaign::impossible(id, build.clone(), program, named, before, problem)
+            }
+        }
+    }
+
+    /// Adds a run to the population of its iteration, and looks at it when due.
+    fn count_tracked(
+        &mut self,
+        record: &RunRecord,
+        variant: VariantRef,
+        role: RunRole,
+        counts: BuildCounts,
+        changes: &mut Changes,
+    ) -> Result<(), StorageError> {
+        let Some(known) = self.campaigns.get(&variant.campaign).cloned() else {
+            return Ok(());
+        };
+        let Revised {
+            mut campaign,
+            revision,
+        } = known;
+        self.ensure_tracking(&campaign)?;
+        let traced = self.traced(record);
+        let Some(tracking) = self.tracking.get_mut(&campaign.id) else {
+            campaign.fail(
+                "the files of its tracked build are no longer in the data folder, so its runs \
+                 cannot be read"
+                    .into(),
+            );
+            changes.campaigns.push(Revised { campaign, revision });
+            return Ok(());
+        };
+        campaign.count_for(variant.plan, role);
+        campaign.fleet.insert(record.tier);
+        if role != RunRole::OtherFailure {
+            tracking.add(record, traced.as_ref());
+        }
+        let worth_a_look = role == RunRole::Failing || tracking.can_say_more(&campaign);
+        let failure = campaign.failure.clone();
+        if let Some(failure) = failure.filter(|_| worth_a_look && campaign.look_is_due()) {
+            let version = campaign.sketch_version + 1;
+            let look = tracking.look(&campaign, &failure, version, counts);
+            let sketch = self.numbered(look.sketch, &mut campaign)?;
+            let step = campaign.judge(look.verdict);
+            tracing::info!(campaign = %campaign.id, version = sketch.version, ?step, "a look");
+            changes.sketches.push(sketch);
+        }
+        changes.campaigns.push(Revised { campaign, revision });
+        Ok(())
+    }
+
+    /// The sketch under the next number, or under that of the last one if it shows
+    /// the same with newer figures.
+    fn numbered(
+        &mut self,
+        mut sketch: FailureSketch,
+        campaign: &mut Campaign,
+    ) -> Result<FailureSketch, StorageError> {
+        let last = match self.published.remove(&campaign.id) {
+            Some(last) => Some(last),
+            None => self.wait(self.storage.sketch(campaign.id, None))?,
+        };
+        sketch.version = match last {
+            Some(last) if same_picture(&last, &sketch) => last.version,
+            _ => campaign.next_sketch(),
+        };
+        self.published.insert(campaign.id, sketch.clone());
+        Ok(sketch)
+    }
+
+    /// Makes sure that the population of the current iteration is in memory.
+    fn ensure_tracking(&mut self, campaign: &Campaign) -> Result<(), StorageError> {
+        if self.tracking.contains_key(&campaign.id) {
+            return Ok(());
+        }
+        let Some(slice) = self.wait(self.storage.slice(campaign.id))? else {
+            return Ok(());
+        };
+        let mut tracking = Tracking::new(slice.clone());
+        self.add_traced_runs(&mut tracking, campaign, &slice)?;
+        let built = match campaign.state {
+            CampaignState::Tracking => campaign.plan_numbers(),
+            _ => Vec::new(),
+        };
+        for plan in built {
+            let variant = campaign.variant(plan);
+            let Some(mut iteration) = self.wait(self.storage.iteration(variant))? else {
+                return Ok(());
+            };
+            if iteration.plan.traces_branches()
+                && let Ok(map) = self.trace_map(&campaign.build, Some(variant))
+            {
+                map.place_branches(&iteration.plan, &mut iteration.placement);
+            }
+            let Ok(code) = self.code(&campaign.build, Some(variant))? else {
+                return Ok(());
+            };
+            tracking.add_plan(iteration, code);
+            let mut after = Arrival(0);
+            loop {
+                let runs = self.wait(self.storage.counted(variant, after, READ_BACK))?;
+                let Some(last) = runs.last() else { break };
+                after = last.arrival;
+                for run in &runs {
+                    let traced = self.traced(&run.record);
+                    tracking.add(&run.record, traced.as_ref());
+                }
+            }
+        }
+        self.tracking.insert(campaign.id, tracking);
+        Ok(())
+    }
+
+    fn failure(
+        &mut self,
+        record: &RunRecord,
+        report: &FailureReport,
+    ) -> Result<Failure, StorageError> {
+        let located = match self.code(&record.build, record.variant)? {
+            Err(error) => Err(error.to_string()),
+            Ok(code) => code
+                .locate(report)
+                .ok_or_else(|| code.why_unlocated(report)),
+        };
+        let cut_off = report
+            .threads
+            .first()
+            .is_some_and(|t| t.truncated.is_some());
+        Ok(match located {
+            Ok(located) => Failure {
+                signature: self
+                    .known_as(&record.build, &located)
+                    .filter(|_| cut_off)
+                    .unwrap_or_else(|| located.signature(&record.build)),
+                title: located.title(),
+                located: Ok(located),
+            },
+            Err(problem) => Failure {
+                signature: FailureSignature(format!(
+                    "{} {} at no known statement",
+                    record.build, report.kind
+                )),
+                title: format!("{} at no known statement", report.kind),
+                located: Err(problem),
+            },
+        })
+    }
+
+    /// The known failure that this one is a part of, as far as its stack goes.
+    fn known_as(&self, build: &BuildId, located: &LocatedFailure) -> Option<FailureSignature> {
+        let known = self.campaigns.values().map(|revised| &revised.campaign);
+        let mut known = known.filter(|c| c.build == *build);
+        let same = known.find(|campaign| {
+            let whole = campaign.failure.as_ref();
+            whole.is_some_and(|whole| located.is_cut_from(whole))
+        });
+        same.map(|campaign| campaign.signature.clone())
+    }
+
+    /// The code that a run executed: P's, or that of a tracked build.
+    fn code(
+        &mut self,
+        build: &BuildId,
+        variant: Option<VariantRef>,
+    ) -> Result<Result<Arc<dyn BuildCode>, WorkshopError>, StorageError> {
+        let key = (build.clone(), variant);
+        if let Some(code) = self.codes.get(&key) {
+            return Ok(Ok(Arc::clone(code)));
+        }
+        let tracked = match variant {
+            None => None,
+            Some(variant) => match self.wait(self.storage.iteration(variant))? {
+                // A lost file is this campaign's problem, not the storage's: the
+                // runs behind this one must not wait for it.
+                Some(iteration) => match self.tools.blobs.get(&iteration.full) {
+                    Ok(bytes) => Some(bytes),
+                    Err(error) if error.is_lost_blob() => {
+                        return Ok(Err(WorkshopError::Tracking(error.to_string())));
+                    }
+                    Err(error) => return Err(error),
+                },
+                None => {
+                    return Ok(Err(WorkshopError::Tracking(format!(
+                        "campaign {} has no iteration {}",
+                        variant.campaign, variant.iteration
+                    ))));
+                }
+            },
+        };
+        let code = self.tools.workshop.code(build, tracked.as_deref());
+        if let Ok(code) = &code {
+            if self.codes.len() >= CODES_KEPT {
+                self.codes.clear();
+            }
+            self.codes.insert(key, Arc::clone(code));
+        }
+        Ok(code)
+    }
+
+    fn commit(&mut self, changes: Changes) -> Result<(), StorageError> {
+        let campaigns = changes.campaigns.clone();
+        if let Err(error) = self.wait(self.storage.commit(changes)) {
+            self.ahead.extend(campaigns.iter().map(|c| c.campaign.id));
+            self.fall_back();
+            return Err(error);
+        }
+        self.ahead.clear();
+        for mut revised in campaigns {
+            revised.revision += 1;
+            self.follow(revised);
+        }
+        Ok(())
+    }
+
+    /// Lets the memory of this process follow a change of a campaign.
+    fn follow(&mut self, revised: Revised) {
+        let campaign = &revised.campaign;
+        let same_iteration = self
+            .campaigns
+            .get(&campaign.id)
+            .is_some_and(|old| old.campaign.iteration == campaign.iteration);
+        if campaign.state != CampaignState::Tracking || !same_iteration {
+            self.tracking.remove(&campaign.id);
+        }
+        if campaign.is_over() {
+            self.published.remove(&campaign.id);
+        }
+        self.campaigns.insert(campaign.id, revised);
+    }
+
+    fn forget(&mut self, variant: Option<VariantRef>) {
+        if let Some(variant) = variant {
+            self.tracking.remove(&variant.campaign);
+        }
+    }
+
+    fn wait<T>(&self, answer: impl Future<Output = T>) -> T {
+        self.runtime.block_on(answer)
+    }
+}
+
+/// Adds the changes of one run to those of its batch.
+fn absorb(batch: &mut Changes, changes: Changes) {
+    batch.filings.extend(changes.filings);
+    for revised in changes.campaigns {
+        let mut known = batch.campaigns.iter_mut();
+        match known.find(|known| known.campaign.id == revised.campaign.id) {
+            Some(known) => *known = revised,
+            None => batch.campaigns.push(revised),
+        }
+    }
+    batch.slices.extend(changes.slices);
+    batch.iterations.extend(changes.iterations);
+    batch.sketches.extend(changes.sketches);
+}
+
+fn filing(run: &StoredRun, role: RunRole) -> Filing {
+    Filing {
+        arrival: run.arrival,
+        build: run.record.build.clone(),
+        role,
+        failed: run.record.failed(),
+        untracked: run.record.variant.is_none(),
+    }
+}

@@ -1,0 +1,186 @@
+//! What follows from a run that carries Intel PT.
+//!
+//! A run of a tracked build is counted where its hooks are, with what its trace
+//! adds. A run of P counts for every campaign of its build that is not over: as
+//! failing for the failure it showed, as successful for all if it went well. The
+//! sketch then needs no tracked build at all; σ and iterations are left alone.
+
+use super::Desk;
+use crate::builds::trace_map::TraceMap;
+use crate::campaigns::campaign::Campaign;
+use crate::campaigns::diagnose::Tracking;
+use crate::campaigns::plans::TRACED;
+use crate::campaigns::traced_runs::{KeptTrace, StoredTrace, traced_plan, untouched};
+use crate::storage::{BuildCounts, Changes, Revised, StorageError};
+use sketch_model::{
+    BuildId, CampaignId, FailureSignature, Placement, RunRecord, Slice, TracedRun, VariantRef,
+};
+use std::sync::Arc;
+
+/// Statements of a slice, nearest first, that traces of P are read for.
+const FOLLOWED: u32 = 512;
+/// Traced successes of a build that has no campaign yet.
+const MOST_WAITING: usize = 256;
+/// Binaries that are kept ready for traces.
+const MAPS_KEPT: usize = 4;
+
+impl Desk {
+    /// What the trace of a run says; `None` if it has none.
+    pub(super) fn traced(&mut self, record: &RunRecord) -> Option<TracedRun> {
+        record.pt.as_ref()?;
+        let reader = self.tools.traces.clone();
+        reader.read(record, || self.trace_map(&record.build, record.variant))
+    }
+
+    pub(super) fn trace_map(
+        &mut self,
+        build: &BuildId,
+        variant: Option<VariantRef>,
+    ) -> Result<Arc<TraceMap>, String> {
+        let key = (build.clone(), variant);
+        if let Some(map) = self.trace_maps.get(&key) {
+            return Ok(Arc::clone(map));
+        }
+        let tracked = match variant {
+            None => None,
+            Some(variant) => {
+                let iteration = self.wait(self.storage.iteration(variant));
+                let iteration = iteration.map_err(|error| error.to_string())?;
+                let iteration = iteration.ok_or("its tracked build is not known")?;
+                let bytes = self.tools.blobs.get(&iteration.full);
+                Some(bytes.map_err(|error| error.to_string())?)
+            }
+        };
+        let map = self.tools.workshop.trace_map(build, tracked);
+        let map = map.map_err(|error| error.to_string())?;
+        if self.trace_maps.len() >= MAPS_KEPT {
+            self.trace_maps.clear();
+        }
+        self.trace_maps.insert(key, Arc::clone(&map));
+        Ok(map)
+    }
+
+    /// Counts a traced run of P for the campaigns of its build.
+    pub(super) fn take_traced(
+        &mut self,
+        record: &RunRecord,
+        failure: Option<&FailureSignature>,
+        counts: BuildCounts,
+        changes: &mut Changes,
+    ) -> Result<(), StorageError> {
+        let Some(traced) = self.traced(record) else {
+            return Ok(());
+        };
+        let stored = StoredTrace::new(record, traced);
+        let bytes = serde_json::to_vec(&stored).unwrap_or_default();
+        let kept = KeptTrace {
+            run: record.id.clone(),
+            failed: record.failed(),
+            blob: self.tools.blobs.put(&bytes)?,
+        };
+        let mut concerned: Vec<Revised> = changes.campaigns.clone();
+        let changing: Vec<CampaignId> = concerned.iter().map(|it| it.campaign.id).collect();
+        let others = self.campaigns.values();
+        concerned.extend(
+            others
+                .filter(|it| !changing.contains(&it.campaign.id))
+                .cloned(),
+        );
+        let counts_for = |Revised { campaign: it, .. }: &Revised| {
+            it.build == record.build
+                && !it.is_over()
+                && failure.is_none_or(|signature| *signature == it.signature)
+        };
+        concerned.retain(counts_for);
+        if concerned.is_empty() && !record.failed() {
+            let waiting = self.waiting_traces.entry(record.build.clone()).or_default();
+            if waiting.len() < MOST_WAITING {
+                waiting.push(kept);
+            }
+            return Ok(());
+        }
+        for revised in concerned {
+            self.count_traced(revised, &kept, &stored, counts, changes)?;
+        }
+        Ok(())
+    }
+
+    fn count_traced(
+        &mut self,
+        revised: Revised,
+        kept: &KeptTrace,
+        stored: &StoredTrace,
+        counts: BuildCounts,
+        changes: &mut Changes,
+    ) -> Result<(), StorageError> {
+        let Revised {
+            mut campaign,
+            revision,
+        } = revised;
+        let is_new = !self.campaigns.contains_key(&campaign.id);
+        if is_new && let Some(waiting) = self.waiting_traces.get(&campaign.build) {
+            for trace in waiting {
+                campaign.traced.keep(trace.clone());
+            }
+        }
+        if !is_new {
+            self.ensure_tracking(&campaign)?;
+        }
+        if campaign.traced.keep(kept.clone())
+            && let Some(tracking) = self.tracking.get_mut(&campaign.id)
+        {
+            tracking.add_traced(stored);
+            // Every recurrence is worth a new sketch; of successes ever fewer are.
+            let worth_a_look = stored.failed || campaign.traced.successful().is_power_of_two();
+            if let Some(failure) = campaign.failure.clone().filter(|_| worth_a_look) {
+                let version = campaign.sketch_version + 1;
+                let look = tracking.look(&campaign, &failure, version, counts);
+                campaign.judge_traced(look.verdict);
+                let sketch = self.numbered(look.sketch, &mut campaign)?;
+                changes.sketches.push(sketch);
+            }
+        }
+        let others = |it: &Revised| it.campaign.id != campaign.id;
+        changes.campaigns.retain(others);
+        changes.campaigns.push(Revised { campaign, revision });
+        Ok(())
+    }
+
+    /// Adds P itself, and the traced runs of it, to what a campaign tracks.
+    pub(super) fn add_traced_runs(
+        &mut self,
+        tracking: &mut Tracking,
+        campaign: &Campaign,
+        slice: &Slice,
+    ) -> Result<(), StorageError> {
+        if campaign.traced.is_empty() && !campaign.expects_traces() {
+            return Ok(());
+        }
+        let sigma = FOLLOWED.min(slice.entries.len() as u32);
+        let plans = self
+            .tools
+            .workshop
+            .plans(&campaign.build, slice, sigma, &[]);
+        let (Ok(mut plans), Ok(code)) = (plans, self.code(&campaign.build, None)?) else {
+            return Ok(());
+        };
+        let Some(whole) = plans.pop() else {
+            return Ok(());
+        };
+        let plan = traced_plan(whole);
+        let mut placement = Placement::default();
+        if let Ok(map) = self.trace_map(&campaign.build, None) {
+            map.place_branches(&plan, &mut placement);
+        }
+        tracking.add_plan(untouched(campaign.variant(TRACED), plan, placement), code);
+        for trace in campaign.traced.iter() {
+            // A lost blob is one run less, not the end of a diagnosis.
+            let stored = self.tools.blobs.get(&trace.blob).ok();
+            let stored = stored.and_then(|bytes| serde_json::from_slice(&bytes).ok());
+            if let Some(stored) = stored {
+                tracking.add_traced(&stored);
+            }
+        }
+        Ok(())
+    }
+}

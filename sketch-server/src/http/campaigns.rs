@@ -1,0 +1,115 @@
+//! What developers read: failures and their sketches, builds, agents; as JSON.
+
+use super::pages::builds_with_counts;
+use super::refusal::Refusal;
+use super::routes::{
+    Shared, Version, campaign_number, find_sketch, find_summary, missing, summaries, version,
+};
+use axum::Json;
+use axum::extract::rejection::{PathRejection, QueryRejection};
+use axum::extract::{Path, Query, State};
+use serde::Serialize;
+use sketch_model::{AgentId, BuildId, CampaignSummary, FailureSketch, Slice, Tier, VariantRef};
+
+/// All failures that are known, each with its diagnosis at a glance, oldest first.
+#[utoipa::path(get, path = "/api/v1/campaigns", tag = "failures", responses((status = 200, body = Vec<CampaignSummary>)))]
+pub async fn all(State(service): Shared) -> Result<Json<Vec<CampaignSummary>>, Refusal> {
+    Ok(Json(summaries(&service).await?))
+}
+
+/// One diagnosis at a glance.
+#[utoipa::path(get, path = "/api/v1/campaigns/{id}", tag = "failures", params(("id" = u64, Path, description = "The campaign's number")), responses((status = 200, body = CampaignSummary)))]
+pub async fn one(
+    State(service): Shared,
+    path: Result<Path<u64>, PathRejection>,
+) -> Result<Json<CampaignSummary>, Refusal> {
+    let id = campaign_number(path)?;
+    Ok(Json(find_summary(&service, id).await?))
+}
+
+/// A version of the failure's sketch.
+#[utoipa::path(get, path = "/api/v1/campaigns/{id}/sketch", tag = "failures", params(("id" = u64, Path, description = "The campaign's number"), Version), responses((status = 200, body = Object)))]
+pub async fn sketch(
+    State(service): Shared,
+    path: Result<Path<u64>, PathRejection>,
+    query: Result<Query<Version>, QueryRejection>,
+) -> Result<Json<FailureSketch>, Refusal> {
+    let id = campaign_number(path)?;
+    Ok(Json(find_sketch(&service, id, version(query)?).await?))
+}
+
+/// The statements that can have led to the failure.
+#[utoipa::path(get, path = "/api/v1/campaigns/{id}/slice", tag = "failures", params(("id" = u64, Path, description = "The campaign's number")), responses((status = 200, body = Object)))]
+pub async fn slice(
+    State(service): Shared,
+    path: Result<Path<u64>, PathRejection>,
+) -> Result<Json<Slice>, Refusal> {
+    let id = campaign_number(path)?;
+    match service.storage.slice(id).await? {
+        Some(slice) => Ok(Json(slice)),
+        None => Err(missing(&service, id, "slice").await?),
+    }
+}
+
+/// A build that is registered.
+#[derive(Serialize, utoipa::ToSchema)]
+pub struct BuildListed {
+    pub build: BuildId,
+    pub program: String,
+    pub modules: u64,
+    /// Modules whose bitcode is proven to be the program's.
+    pub trackable: u64,
+    pub runs: u64,
+    pub failures: u64,
+    /// Campaigns about it, by number.
+    pub campaigns: Vec<u64>,
+}
+
+/// The registered builds.
+#[utoipa::path(get, path = "/api/v1/builds", tag = "failures", responses((status = 200, body = Vec<BuildListed>)))]
+pub async fn builds(State(service): Shared) -> Result<Json<Vec<BuildListed>>, Refusal> {
+    let builds = builds_with_counts(&service).await?;
+    let listed = builds.into_iter().map(|b| BuildListed {
+        build: b.build,
+        program: b.program,
+        modules: b.modules,
+        trackable: b.trackable,
+        runs: b.runs,
+        failures: b.failures,
+        campaigns: b.campaigns,
+    });
+    Ok(Json(listed.collect()))
+}
+
+/// An agent that this server has heard of.
+#[derive(Serialize, utoipa::ToSchema)]
+pub struct AgentListed {
+    pub agent: AgentId,
+    pub tier: Tier,
+    /// What it last ran or asked about.
+    pub build: BuildId,
+    /// The tracked build that it was last given.
+    pub assigned: Option<VariantRef>,
+    /// When it was first and last heard of, in seconds since 1970.
+    pub first: u64,
+    pub last: u64,
+    pub runs: u64,
+    pub failures: u64,
+}
+
+/// The agents heard of since the server started.
+#[utoipa::path(get, path = "/api/v1/agents", tag = "failures", responses((status = 200, body = Vec<AgentListed>)))]
+pub async fn agents(State(service): Shared) -> Json<Vec<AgentListed>> {
+    let (agents, _) = service.fleet.listed();
+    let listed = agents.into_iter().map(|a| AgentListed {
+        agent: a.agent,
+        tier: a.tier,
+        build: a.build,
+        assigned: a.assigned,
+        first: a.first,
+        last: a.last,
+        runs: a.untracked.runs + a.tracked.runs,
+        failures: a.untracked.failures + a.tracked.failures,
+    });
+    Json(listed.collect())
+}

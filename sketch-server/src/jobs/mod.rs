@@ -1,0 +1,3 @@
+//! Work that takes long and runs beside the engine.
+
+pub(crate) mod prepare_iteration;

@@ -1,0 +1,254 @@
+//! A workshop without LLVM: one program with a race on `mut`, in six statements.
+//!
+//! The consumer reads `mut` (line 120) while main sets it to NULL (line 210).
+//! Statement ids are positions in the slice, static addresses are 0x1000 plus
+//! the line, and a tracked build's bytes name its plan.
+
+use diagnosis::{CodeMap, FunctionCode};
+use sketch_model::{
+    BuildId, DependenceKind, FailureReport, LocationName, Mapping, Placement, PointKind, Purpose,
+    RuntimeAddress, Schema, Site, SiteId, Slice, SliceEntry, SourceLocation, Statement,
+    StatementId, StaticAddress, SyncOp, Tier, TrackPoint, TrackingPlan, Why,
+};
+use sketch_server::LocatedFailure;
+use sketch_server::workshop::{BuildCode, TrackedBinary, Workshop, WorkshopError};
+use std::sync::Arc;
+
+pub const BUILD: &str = "abcdef0123456789";
+
+/// The lines of the program, nearest to the failure first, with their function
+/// and what can be recorded there.
+pub const LINES: [(u32, &str); 6] = [
+    (120, "consumer"),
+    (210, "main"),
+    (118, "consumer"),
+    (205, "main"),
+    (110, "consumer"),
+    (200, "main"),
+];
+
+#[derive(Clone, Default)]
+pub struct Double {
+    /// σ below this has nothing to hook.
+    pub hookable_from: u32,
+    /// Plans that watch something, beside the one that does not.
+    pub watching: u32,
+    /// Whether the first plan watches `mut`.
+    pub watches_mut: bool,
+    /// What building fails with.
+    pub broken: Option<String>,
+    /// Building never ends.
+    pub stuck: bool,
+}
+
+pub fn build() -> BuildId {
+    BuildId(BUILD.into())
+}
+
+pub fn statement(line: u32) -> Option<Statement> {
+    let position = LINES.iter().position(|(l, _)| *l == line)?;
+    Some(Statement {
+        id: StatementId(position as u32),
+        function: LINES[position].1.into(),
+        location: SourceLocation {
+            file: "/src/pbzip2.c".into(),
+            line,
+        },
+        text: format!("line {line};"),
+    })
+}
+
+fn point(line: u32) -> TrackPoint {
+    let access = |kind, name: &str| TrackPoint {
+        kind,
+        column: 5,
+        location: Some(LocationName::Global(name.into())),
+        size: 8,
+    };
+    let other = |kind| TrackPoint {
+        kind,
+        column: 5,
+        location: None,
+        size: 0,
+    };
+    match line {
+        120 => access(PointKind::Load, "mut"),
+        210 => access(PointKind::Store, "mut"),
+        118 => other(PointKind::Branch),
+        205 => other(PointKind::Sync(SyncOp::ThreadJoin)),
+        _ => other(PointKind::Call),
+    }
+}
+
+pub fn slice() -> Slice {
+    let entry = |(position, (line, function)): (usize, &(u32, &str))| SliceEntry {
+        statement: statement(*line).unwrap(),
+        distance: position as u32,
+        why: (position > 0).then_some(Why {
+            kind: DependenceKind::Memory,
+            parent: StatementId(0),
+        }),
+        roles: vec![(*function).to_owned()],
+        points: vec![point(*line)],
+    };
+    Slice {
+        schema: Schema::default(),
+        build: build(),
+        entries: LINES.iter().enumerate().map(entry).collect(),
+        gaps: Vec::new(),
+    }
+}
+
+pub fn deployed(sigma: u32) -> Vec<u8> {
+    let line = format!("the program, tracked with sigma {sigma}\n");
+    line.repeat(200).into_bytes()
+}
+
+/// Addresses are lines: 0x1000 + line.
+struct Code;
+
+impl BuildCode for Code {
+    fn locate(&self, report: &FailureReport) -> Option<LocatedFailure> {
+        let frames = &report.threads.first()?.frames;
+        let mut statements = frames
+            .iter()
+            .filter_map(|f| statement(f.lookup.0.checked_sub(0x1000)? as u32));
+        Some(LocatedFailure {
+            kind: report.kind.clone(),
+            failing: statements.next()?,
+            callers: statements.collect(),
+            others: Vec::new(),
+            said: None,
+        })
+    }
+
+    fn statement(&self, id: StatementId) -> Option<Statement> {
+        statement(LINES.get(id.0 as usize)?.0)
+    }
+
+    fn code_map(&self) -> &dyn CodeMap {
+        self
+    }
+}
+
+impl CodeMap for Code {
+    fn locate(&self, _: &Mapping, _: RuntimeAddress) -> Option<StaticAddress> {
+        None
+    }
+
+    fn function_at(&self, _: StaticAddress) -> Option<FunctionCode<'_>> {
+        None
+    }
+
+    fn statements_at(&self, _: StaticAddress) -> Vec<StatementId> {
+        Vec::new()
+    }
+}
+
+impl Workshop for Double {
+    fn program_name(&self, asked: &BuildId) -> Result<String, WorkshopError> {
+        if *asked == build() {
+            Ok("pbzip2".into())
+        } else {
+            Err(WorkshopError::UnknownBuild(asked.clone()))
+        }
+    }
+
+    fn code(
+        &self,
+        _: &BuildId,
+        tracked: Option<&[u8]>,
+    ) -> Result<Arc<dyn BuildCode>, WorkshopError> {
+        assert!(tracked.is_none_or(|bytes| bytes.starts_with(b"full ")));
+        Ok(Arc::new(Code))
+    }
+
+    fn slice(&self, _: &BuildId, failure: &LocatedFailure) -> Result<Slice, WorkshopError> {
+        let mut slice = slice();
+        // Another failure has its own statement first.
+        slice
+            .entries
+            .sort_by_key(|e| (e.statement.id != failure.failing.id, e.distance));
+        Ok(slice)
+    }
+
+    /// The program has six statements.
+    fn first_sigma(&self) -> u32 {
+        2
+    }
+
+    fn plans(
+        &self,
+        _: &BuildId,
+        slice: &Slice,
+        sigma: u32,
+        _: &[StatementId],
+    ) -> Result<Vec<TrackingPlan>, WorkshopError> {
+        let tracked = &slice.entries[..(sigma as usize).min(slice.entries.len())];
+        let site = |(number, entry): (usize, &SliceEntry)| Site {
+            id: SiteId(number as u32),
+            statement: entry.statement.id,
+            kind: entry.points[0].kind,
+            column: entry.points[0].column,
+            location: entry.points[0].location.clone(),
+            size: entry.points[0].size,
+            arm_slot: None,
+            purpose: Purpose::Statement,
+            caller: None,
+        };
+        let location = || vec![LocationName::Global("mut".into())];
+        let plan = |variant: u32| TrackingPlan {
+            schema: Schema::default(),
+            build: build(),
+            sigma,
+            variant,
+            tier: if variant < self.watching {
+                Tier::Watchpoints
+            } else {
+                Tier::Inline
+            },
+            beside: Vec::new(),
+            implied: Vec::new(),
+            statements: tracked.iter().map(|e| e.statement.clone()).collect(),
+            sites: tracked.iter().enumerate().map(site).collect(),
+            watched: match self.watches_mut && variant == 0 {
+                true => location(),
+                false => Vec::new(),
+            },
+            unwatched: match self.watches_mut && variant != 0 {
+                true => location(),
+                false => Vec::new(),
+            },
+            promoted: Vec::new(),
+            audit: false,
+        };
+        Ok((0..=self.watching).map(plan).collect())
+    }
+
+    fn track(&self, _: &BuildId, plan: &TrackingPlan) -> Result<TrackedBinary, WorkshopError> {
+        if self.stuck {
+            // Only the end of the process ends this.
+            loop {
+                std::thread::park();
+            }
+        }
+        if let Some(problem) = &self.broken {
+            return Err(WorkshopError::Tracking(problem.clone()));
+        }
+        if plan.sigma < self.hookable_from {
+            return Err(WorkshopError::NothingToHook);
+        }
+        Ok(TrackedBinary {
+            full: [b"full ".as_slice(), &deployed(plan.sigma)].concat(),
+            deployed: deployed(plan.sigma),
+            placement: Placement {
+                places: vec![1; plan.sites.len()],
+                ..Placement::default()
+            },
+        })
+    }
+
+    fn deployed(&self, _: &BuildId) -> Result<Vec<u8>, WorkshopError> {
+        Ok(deployed(0))
+    }
+}

@@ -1,0 +1,394 @@
+//! Memory: which writes may have put there what an instruction reads.
+//!
+//! Slots of the reader's own function are followed by flow (`reaching`); named
+//! locations by the program-wide index, whoever writes them and in whichever
+//! thread, as far as the alias mode lets them meet. Memory behind a pointer of
+//! which nothing is known is followed nowhere; watchpoints find what that misses.
+
+use crate::dependences::{Aspect, Dependences, Edges, edge};
+use crate::ir::library::writes_into;
+use crate::ir::program::*;
+use crate::memory::moving_pointers::places_walked;
+use crate::memory::origins::written_pointer;
+use crate::memory::places::{Place, Root};
+use crate::memory::reaching::SlotWrite;
+use crate::memory::stores::Write;
+use sketch_model::DependenceKind;
+
+/// A read: the pointer it goes through, and what that denotes.
+struct Read {
+    holder: FunctionId,
+    pointer: Operand,
+    place: Place,
+}
+
+impl Dependences<'_> {
+    /// What may have stored the contents of a place that `reader` reads through
+    /// the pointer that is its operand at `position`.
+    pub(crate) fn contents(
+        &self,
+        reader: InstructionRef,
+        position: usize,
+        place: Place,
+        edges: &mut Edges,
+    ) {
+        let function = self.program.function(reader);
+        let pointer = function.operand(reader.instruction, position);
+        let read = Read {
+            holder: reader.function,
+            pointer,
+            place,
+        };
+        if let Root::Slot(slot) = place.root {
+            self.slot_contents(reader, place, true, edges);
+            let slot = InstructionRef {
+                function: reader.function,
+                instruction: slot,
+            };
+            if self.program.stores.escapes(slot) {
+                self.foreign_contents(&read, edges);
+            }
+            return;
+        }
+        if self.pointed_contents(&read, edges) {
+            return;
+        }
+        let stores = &self.program.stores;
+        let before = edges.len();
+        let add = |writes: &[Write], field: Option<FieldId>, edges: &mut Edges| {
+            for write in writes.iter().filter(|w| self.may_meet(&read, w)) {
+                self.write(write, field, DependenceKind::Memory, edges);
+            }
+        };
+        match (place.field, place.root) {
+            (Some(field), root) => {
+                add(stores.field_writes(field), None, edges);
+                let record = self.program.symbols.fields[field as usize].record;
+                add(stores.record_writes(record), Some(field), edges);
+                if let Root::Global(id) = root {
+                    let writes = stores.global_writes(id).iter();
+                    let whole = writes.filter(|w| w.place.field.is_none()).copied();
+                    add(&whole.collect::<Vec<Write>>(), Some(field), edges);
+                }
+            }
+            (None, Root::Global(id)) => add(stores.global_writes(id), None, edges),
+            (None, root @ (Root::ThroughGlobal(_) | Root::ThroughField(_))) => {
+                add(stores.writes_through(root), None, edges);
+                self.kept_targets(root, edges);
+            }
+            (None, _) => {}
+        }
+        if let Root::Global(id) = place.root {
+            self.written_by_libraries(id, edges);
+        }
+        let known = match (place.field, place.root) {
+            (None, Root::Global(id)) => {
+                self.written_through_parameters(id, edges);
+                true
+            }
+            (None, Root::Parameter(number)) => {
+                self.handed_by_callers(reader.function, number, edges)
+            }
+            // Nobody writes the field by this name: it came under another.
+            (Some(_), Root::Parameter(number)) if edges.len() == before => {
+                self.handed_by_callers(reader.function, number, edges)
+            }
+            (None, Root::Unknown) => {
+                let walked = self.walked_contents(&read, edges);
+                self.given_targets(&read, edges) || walked
+            }
+            _ => true,
+        };
+        if !known {
+            self.unnamed_loads.set(self.unnamed_loads.get() + 1);
+        }
+    }
+
+    /// A pointer is kept in a field or global (a captured reference, mostly): what
+    /// is written to the variables whose addresses were put there.
+    fn kept_targets(&self, root: Root, edges: &mut Edges) {
+        let stores = &self.program.stores;
+        let kept = match root {
+            Root::ThroughField(field) => stores.field_writes(field),
+            Root::ThroughGlobal(global) => stores.global_writes(global),
+            _ => &[],
+        };
+        for store in kept {
+            let at = store.at;
+            if !matches!(self.program.op(at), Op::Store { .. }) {
+                continue;
+            }
+            let target = self.place(at, 0, None);
+            match (target.field, target.root) {
+                (None, Root::Slot(slot)) => {
+                    let facts = self.facts(at.function);
+                    let writes = facts.slots.of_slot(slot).iter();
+                    for write in writes.filter(|w| w.argument.is_none()) {
+                        let at = InstructionRef {
+                            function: at.function,
+                            instruction: write.at,
+                        };
+                        edges.push(edge(at, Aspect::Whole, DependenceKind::Memory));
+                    }
+                }
+                (None, Root::Global(global)) => {
+                    for write in stores.global_writes(global) {
+                        self.write(write, None, DependenceKind::Memory, edges);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// A pointer that walks: what is written to the places that it may be at.
+    fn walked_contents(&self, read: &Read, edges: &mut Edges) -> bool {
+        let stores = &self.program.stores;
+        let resolver = stores.resolver(&self.program.functions, read.holder);
+        let places = places_walked(&resolver, read.pointer);
+        for place in &places {
+            let writes = match (place.field, place.root) {
+                (Some(field), _) => stores.field_writes(field),
+                (None, Root::Global(id)) => stores.global_writes(id),
+                _ => &[],
+            };
+            let read = Read {
+                place: *place,
+                ..*read
+            };
+            for write in writes.iter().filter(|w| self.may_meet(&read, w)) {
+                self.write(write, None, DependenceKind::Memory, edges);
+            }
+        }
+        !places.is_empty()
+    }
+
+    /// A pointer came out of a call by way of a local: what is written to the
+    /// field whose address the call's body stored there.
+    fn given_targets(&self, read: &Read, edges: &mut Edges) -> bool {
+        let function = &self.program.functions[read.holder as usize];
+        let Operand::Instruction(load) = read.pointer else {
+            return false;
+        };
+        let load = InstructionRef {
+            function: read.holder,
+            instruction: load,
+        };
+        let Op::Load { .. } = function.op(load.instruction) else {
+            return false;
+        };
+        let Root::Slot(slot) = self.place(load, 0, None).root else {
+            return false;
+        };
+        let before = edges.len();
+        let facts = self.facts(read.holder);
+        for write in facts.slots.of_slot(slot) {
+            let call = InstructionRef {
+                function: read.holder,
+                instruction: write.at,
+            };
+            let Some(number) = write.argument else {
+                continue;
+            };
+            for target in self.targets(call) {
+                for given in self.program.stores.parameter_writes(*target, number) {
+                    if !matches!(self.program.op(given.at), Op::Store { .. }) {
+                        continue;
+                    }
+                    let place = self.place(given.at, 0, None);
+                    if let Some(field) = place.field {
+                        let writes = self.program.stores.field_writes(field).iter();
+                        writes.for_each(|w| self.write(w, None, DependenceKind::Memory, edges));
+                    }
+                }
+            }
+        }
+        edges.len() > before
+    }
+
+    /// Whether a write may have put there what is read, by the chosen mode.
+    fn may_meet(&self, read: &Read, write: &Write) -> bool {
+        if !self.program.stores.may_meet(read.place.root, write) {
+            return false;
+        }
+        // Writes that are found by the name of a global or of a pointer kept
+        // under a name are of one derivation already.
+        let Some(origins) = self.origins.as_ref().filter(|_| read.place.field.is_some()) else {
+            return true;
+        };
+        let writer = self.program.function(write.at);
+        let pointer = written_pointer(writer, write.at.instruction);
+        origins.share((read.holder, read.pointer), (write.at.function, pointer))
+    }
+
+    /// A slot whose address went elsewhere: writes of its field from there.
+    fn foreign_contents(&self, read: &Read, edges: &mut Edges) {
+        if let Some(points_to) = &self.points_to {
+            let found = points_to.writers(read.holder, read.pointer, read.place.field);
+            for at in found.into_iter().filter(|at| at.function != read.holder) {
+                self.pointed(at, read.place.field, edges);
+            }
+            return;
+        }
+        let Some(field) = read.place.field else {
+            return;
+        };
+        let writes = self.program.stores.field_writes(field).iter();
+        let foreign = writes.filter(|w| !matches!(w.place.root, Root::Slot(_) | Root::Global(_)));
+        for write in foreign.filter(|w| self.may_meet(read, w)) {
+            self.write(write, None, DependenceKind::Memory, edges);
+        }
+    }
+
+    /// The writes that the points-to analysis allows; `false` if it knows of
+    /// none, or is not asked.
+    fn pointed_contents(&self, read: &Read, edges: &mut Edges) -> bool {
+        let Some(points_to) = &self.points_to else {
+            return false;
+        };
+        let field = read.place.field;
+        let found = points_to.writers(read.holder, read.pointer, field);
+        found.iter().for_each(|at| self.pointed(*at, field, edges));
+        !found.is_empty()
+    }
+
+    fn pointed(&self, at: InstructionRef, field: Option<FieldId>, edges: &mut Edges) {
+        let aspect = match (self.program.op(at), field) {
+            (Op::Copy { .. }, Some(field)) => Aspect::Copied(field),
+            _ => Aspect::Whole,
+        };
+        edges.push(edge(at, aspect, DependenceKind::Memory));
+    }
+
+    /// Library calls that store into a global whose address they got.
+    fn written_by_libraries(&self, global: GlobalId, edges: &mut Edges) {
+        for (call, number) in self.program.stores.passed_globals(global) {
+            let writes = |id: &FunctionId| {
+                let target = &self.program.functions[*id as usize];
+                !target.is_defined() && writes_into(&target.name, *number)
+            };
+            if self.targets(*call).iter().any(writes) {
+                edges.push(edge(*call, Aspect::Whole, DependenceKind::Memory));
+            }
+        }
+    }
+
+    /// Functions that get a global's address may write it through their parameter.
+    fn written_through_parameters(&self, global: GlobalId, edges: &mut Edges) {
+        for (call, number) in self.program.stores.passed_globals(global) {
+            for target in self.targets(*call) {
+                let writes = self.program.stores.parameter_writes(*target, *number);
+                for write in writes.iter().filter(|w| w.place.field.is_none()) {
+                    self.write(write, None, DependenceKind::Memory, edges);
+                }
+            }
+        }
+    }
+
+    /// An edge to a write; of a copy only the wanted field.
+    pub(crate) fn write(
+        &self,
+        write: &Write,
+        field: Option<FieldId>,
+        kind: DependenceKind,
+        edges: &mut Edges,
+    ) {
+        let aspect = match (self.program.op(write.at), field) {
+            (Op::Copy { .. }, Some(field)) => Aspect::Copied(field),
+            _ => Aspect::Whole,
+        };
+        edges.push(edge(write.at, aspect, kind));
+    }
+
+    /// What may lie in a slot; `fields` says whether writes of single fields count.
+    pub(crate) fn slot_contents(
+        &self,
+        reader: InstructionRef,
+        place: Place,
+        fields: bool,
+        edges: &mut Edges,
+    ) {
+        let facts = self.facts(reader.function);
+        let function = self.program.function(reader);
+        let found = facts.slots.reaching(
+            function,
+            &self.program.symbols.fields,
+            &facts.predecessors,
+            place,
+            reader.instruction,
+            &facts.resumes,
+        );
+        let counts = |w: &SlotWrite| fields || w.place.field.is_none() || w.argument.is_some();
+        for write in found.into_iter().filter(counts) {
+            let at = InstructionRef {
+                function: reader.function,
+                instruction: write.at,
+            };
+            match write.argument {
+                None => {
+                    let copy = matches!(function.op(write.at), Op::Copy { .. });
+                    let field = place.field.filter(|_| copy);
+                    let aspect = field.map_or(Aspect::Whole, Aspect::Copied);
+                    edges.push(edge(at, aspect, DependenceKind::Data));
+                }
+                Some(number) => self.written_by_call(at, number, write, place, edges),
+            }
+        }
+    }
+
+    /// A call got the slot's address: what its body stores there, if it has
+    /// one; otherwise whatever went into the call.
+    fn written_by_call(
+        &self,
+        call: InstructionRef,
+        number: u32,
+        write: SlotWrite,
+        wanted: Place,
+        edges: &mut Edges,
+    ) {
+        if self.carried_out(call, number, edges) {
+            return;
+        }
+        let targets = self.targets(call);
+        let has_body = |id: &FunctionId| self.program.functions[*id as usize].is_defined();
+        if !targets.iter().any(has_body) {
+            edges.push(edge(call, Aspect::Whole, DependenceKind::Data));
+            return;
+        }
+        for target in targets {
+            for inner in self.program.stores.parameter_writes(*target, number) {
+                let field = inner.place.field.or(write.place.field);
+                if field.is_none() || wanted.field.is_none() || field == wanted.field {
+                    self.write(inner, wanted.field, DependenceKind::Memory, edges);
+                }
+            }
+        }
+        edges.push(edge(call, Aspect::Argument(number), DependenceKind::Data));
+    }
+
+    /// A copy: its addresses, and what lies at its source.
+    pub(crate) fn copied(&self, at: InstructionRef, field: Option<FieldId>, edges: &mut Edges) {
+        let function = self.program.function(at);
+        for operand in function.operands(at.instruction) {
+            self.value(at.function, *operand, DependenceKind::Data, edges);
+        }
+        let record = match function.op(at.instruction) {
+            Op::Copy { record } => record,
+            _ => return,
+        };
+        let mut source = self.place(at, 1, None);
+        if field.is_some() {
+            source.field = field;
+        }
+        let is_object = matches!(source.root, Root::Slot(_) | Root::Global(_));
+        match (source.field, record) {
+            (None, Some(record)) if !is_object => {
+                for field in self.program.stores.fields_of(record) {
+                    source.field = Some(*field);
+                    self.contents(at, 1, source, edges);
+                }
+            }
+            _ => self.contents(at, 1, source, edges),
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! Which memory an instruction touches, and who stored there before.
+
+pub(crate) mod alias;
+pub(crate) mod contents;
+pub(crate) mod heap;
+pub(crate) mod moving_pointers;
+pub(crate) mod origins;
+pub(crate) mod places;
+pub(crate) mod points_to;
+pub(crate) mod reaching;
+pub(crate) mod solver;
+pub(crate) mod stores;

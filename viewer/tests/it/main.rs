@@ -1,0 +1,7 @@
+//! The tests of this crate from outside, in one binary: linking is what costs.
+
+mod browser;
+mod common;
+mod exports;
+mod pages;
+mod terminal;
