@@ -12,7 +12,6 @@ mod daemon;
 mod delivery;
 mod doctor;
 mod error;
-mod formats;
 mod governor;
 mod intel_pt;
 mod patches;

@@ -1,19 +1,11 @@
-//! What the decoder needs of an ELF file: its build-id, and which address of the
-//! file a mapped byte has.
+//! Which address of its ELF file a mapped byte has, and the bytes of a mapping.
 //!
 //! Code itself needs no ELF: a mapping names its place in the file.
 
 use object::{Object, ObjectSegment};
 use serde::{Deserialize, Serialize};
-use sketch_model::{BuildId, MappedCode, StaticAddress};
+use sketch_model::{MappedCode, StaticAddress};
 use std::sync::Arc;
-
-/// The GNU build-id of a file, in lower-case hex.
-pub fn build_id(file: &[u8]) -> Option<BuildId> {
-    let file = object::File::parse(file).ok()?;
-    let id = file.build_id().ok()??;
-    Some(BuildId(hex::encode(id)))
-}
 
 /// The bytes that a mapping takes from its file, up to the file's end.
 pub fn mapped_bytes(file: &[u8], mapped: &MappedCode) -> Result<Arc<[u8]>, String> {

@@ -44,7 +44,7 @@ pub mod worker;
 pub use address_space::{AddressSpaces, CodeSource, MissingCode, ProcessImages};
 pub use blocks::{Blocks, ExecutedBlock, ExecutionItem, TraceSetup};
 pub use branches::{BranchMap, BranchPlaces};
-pub use elf::{build_id, mapped_bytes};
+pub use elf::mapped_bytes;
 pub use executed::{ExecutedRecording, executed_statements};
 pub use gap::{GapReason, TraceGap};
 pub use image::{CodeImage, ImageError};

@@ -1,8 +1,9 @@
 //! Addresses to statements and back, with binutils' `addr2line` as the second
 //! opinion about every instruction that ran, inlined and tail-called code too.
 
+use formats::elf::build_id;
 use pt_decoder::{
-    BlockStatements, CodeImage, CodeSource, StatementMap, build_id, executed_statements,
+    BlockStatements, CodeImage, CodeSource, StatementMap, executed_statements,
 };
 use sketch_model::{
     BuildId, MappedCode, PtBuffer, PtRecord, RuntimeAddress, SidebandKind, StatementId,

@@ -1,7 +1,7 @@
 //! Threads on several processors: each stretch of each trace goes to the thread
 //! that ran, by the kernel's switch records alone.
 
-use perf_records::{SampleId, parse_ring};
+use formats::perf_records::{SampleId, parse_ring};
 use pt_decoder::{
     CodeImage, CodeSource, CpuModel, GapReason, Running, Schedule, ThreadId, decode_recording,
 };

@@ -3,7 +3,7 @@
 
 use super::capability::PtUnit;
 use perf_event_open_sys::bindings::perf_event_attr;
-use perf_records::SampleId;
+use formats::perf_records::SampleId;
 
 /// What each record says of itself.
 pub const LAYOUT: SampleId = SampleId(SampleId::TID | SampleId::TIME | SampleId::CPU);

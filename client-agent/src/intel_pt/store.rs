@@ -5,7 +5,7 @@
 //! names, threads) the first ones are the ones that decoding needs.
 
 use super::attribute::LAYOUT;
-use perf_records::parse_ring;
+use formats::perf_records::parse_ring;
 use sketch_model::{SidebandEvent, SidebandKind};
 use std::collections::VecDeque;
 

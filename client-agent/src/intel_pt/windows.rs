@@ -5,7 +5,7 @@
 //! A trace of the program's own code alone reaches further back in the same
 //! buffer than one that holds the C library's loops as well.
 
-use crate::formats::elf::CodeSegment;
+use formats::elf::CodeSegment;
 use std::{ffi::CString, fmt::Write, path::Path};
 
 /// A stretch of a file.

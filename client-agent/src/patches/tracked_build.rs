@@ -3,7 +3,8 @@
 
 use crate::delivery::upstream::Upstream;
 use crate::error::AgentError;
-use crate::formats::elf::ElfFacts;
+use formats::elf::ElfFacts;
+use runtime::layout::START_MARK;
 use crate::patches::rollback_guard::Newest;
 use crate::process::modules::MainModule;
 use crate::process::preload::write_whole;
@@ -212,7 +213,7 @@ fn seal(
     Ok(TrackedBuild {
         variant,
         file: file.into(),
-        start: facts.runtime_start(&bytes),
+        start: facts.behind_mark(&bytes, &START_MARK.map(u64::to_le_bytes).concat()),
         watches,
         main: MainModule {
             path: program.real_path.to_string_lossy().into_owned(),

@@ -4,8 +4,8 @@
 //! a tracked build in memory was mapped: the server recognises it by that. Files
 //! are read from disk after the fact and cached across runs by their identity.
 
-use crate::formats::elf::ElfFacts;
-use crate::formats::proc_maps::{self, MappedRange};
+use formats::elf::ElfFacts;
+use formats::proc_maps::{self, MappedRange};
 use sketch_model::{Mapping, RuntimeAddress};
 use std::{collections::HashMap, fs, io, os::unix::fs::MetadataExt, path::Path, sync::Arc};
 

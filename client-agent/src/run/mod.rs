@@ -7,7 +7,7 @@ pub(crate) mod program;
 pub(crate) mod repeat;
 
 use crate::error::AgentError;
-use crate::formats::dynamic;
+use formats::dynamic;
 use crate::governor::run_governor::{Costs, Steward};
 use crate::intel_pt::{PtRefusal, PtSource, TraceRequest, Tracing};
 use crate::patches::tracked_build::TrackedBuild;

@@ -1,7 +1,7 @@
 //! The command: found as a shell would find it, and looked at before it runs.
 
 use crate::error::AgentError;
-use crate::formats::elf::ElfFacts;
+use formats::elf::ElfFacts;
 use crate::process::modules::MainModule;
 use crate::process::sys;
 use sketch_model::BuildId;

@@ -3,7 +3,6 @@
 pub mod collector;
 pub mod probe;
 pub mod receiver;
-pub mod ring;
 pub mod rings;
 pub mod signals;
 pub mod sys;

@@ -1,7 +1,8 @@
 //! Hits through the kernel's rings: one serves all slots of a processor, and samples
 //! carry the event's id, which tells the slot.
 
-use super::{collector::Collected, receiver::Receiver, ring, sys};
+use super::{collector::Collected, receiver::Receiver, sys};
+use formats::perf_samples;
 use crate::process::descriptors;
 use sketch_model::{RuntimeAddress, WatchHit};
 use std::{
@@ -15,6 +16,9 @@ const RING_PAGES: [usize; 5] = [128, 64, 32, 16, 8];
 /// More than this is not kept: a program that hammers a watched location must
 /// not fill the agent's memory. The counters still tell how much there was.
 const KEPT_BYTES: usize = 32 << 20;
+/// What each hit takes.
+const SAMPLE_BYTES: usize =
+    perf_samples::sample_bytes(runtime::layout::WATCH_STACK_BYTES as usize);
 /// How often rings are looked at once the kernel has stopped waking us.
 const ROUND_MS: i32 = 20;
 
@@ -86,8 +90,8 @@ impl Receiver for Rings {
 
     /// Hits by the bytes they take: every sample has the same size.
     fn new_hits(&mut self) -> u64 {
-        let hits = self.new_bytes / ring::SAMPLE_BYTES;
-        self.new_bytes %= ring::SAMPLE_BYTES;
+        let hits = self.new_bytes / SAMPLE_BYTES;
+        self.new_bytes %= SAMPLE_BYTES;
         hits as u64
     }
 
@@ -109,7 +113,7 @@ impl Receiver for Rings {
                     .push(format!("a watchpoint's id could not be read: {e}")),
             }
         }
-        let contents = ring::parse(&self.bytes);
+        let contents = perf_samples::parse(&self.bytes);
         let mut strangers = 0u64;
         for sample in contents.samples {
             if pid.is_some_and(|pid| pid != sample.pid) {

@@ -15,7 +15,6 @@ pub mod tools;
 
 mod blobs;
 mod deploy;
-mod elf_functions;
 mod error;
 mod graphs;
 mod libraries;

@@ -9,11 +9,9 @@
 //! Deliberately absent: compressed files (`perf record -z`), directories, and
 //! files of big-endian machines, which have no Intel PT.
 
-use super::{
-    PerfDataError,
-    bytes::{section_at, u16_at, u32_at, u64_at},
-};
-use perf_records::SampleId;
+use super::PerfDataError;
+use formats::cursor::{section_at, u32_at, u64_at};
+use formats::perf_records::{self, RecordError, Records, SampleId};
 use std::collections::{BTreeMap, HashMap};
 
 const MAGIC: &[u8] = b"PERFILE2";
@@ -92,9 +90,9 @@ impl<'b> Container<'b> {
         // Each attribute is followed by the place of its ids.
         let attr_size = attr_size.filter(|size| *size >= SMALLEST_ATTR + 16);
         let attr_size = attr_size.ok_or(damaged("its attributes have no size"))?;
-        let attributes = section_at(file, 24).ok_or(damaged("its attributes lie outside of it"))?;
+        let attributes = section_at(file, file, 24).ok_or(damaged("its attributes lie outside of it"))?;
         for entry in attributes.chunks_exact(attr_size) {
-            let ids = section_at_entry(file, entry, attr_size - 16).unwrap_or_default();
+            let ids = section_at(file, entry, attr_size - 16).unwrap_or_default();
             self.add_attribute(entry, ids);
         }
         let offset = u64_at(header, 40).and_then(|at| usize::try_from(at).ok());
@@ -115,7 +113,7 @@ impl<'b> Container<'b> {
     fn read_features(&mut self, file: &'b [u8], header: &[u8], table: &[u8]) {
         let has = |bit: usize| header[72 + bit / 8] >> (bit % 8) & 1 == 1;
         for (row, bit) in (0..FEATURE_BITS).filter(|bit| has(*bit)).enumerate() {
-            if let Some(section) = section_at_entry(file, table, row * 16) {
+            if let Some(section) = section_at(file, table, row * 16) {
                 self.features.insert(bit as u32, section);
             }
         }
@@ -147,20 +145,11 @@ impl<'b> Container<'b> {
         });
     }
 
-    fn read_records(&mut self, mut rest: &'b [u8]) -> Result<(), PerfDataError> {
-        while !rest.is_empty() {
-            let header = (u32_at(rest, 0), u16_at(rest, 4), u16_at(rest, 6));
-            let (Some(kind), Some(misc), Some(size)) = header else {
-                self.truncated = true;
-                return Ok(());
-            };
-            let size = usize::from(size);
-            if size < RECORD_HEADER {
-                return Err(PerfDataError::Damaged("a record has no size"));
-            }
-            let Some(body) = rest.get(RECORD_HEADER..size) else {
-                self.truncated = true;
-                return Ok(());
+    fn read_records(&mut self, bytes: &'b [u8]) -> Result<(), PerfDataError> {
+        let mut records = Records::new(bytes);
+        while let Some(record) = records.next() {
+            let Ok(perf_records::Record { kind, misc, body }) = record else {
+                return self.end_at(record.err(), bytes.len());
             };
             if kind == COMPRESSED || kind == COMPRESSED2 {
                 return Err(PerfDataError::Compressed);
@@ -172,11 +161,11 @@ impl<'b> Container<'b> {
                 }
                 _ => 0,
             };
-            let behind = &rest[size..];
+            let behind = records.rest();
             let follows = usize::try_from(follows).unwrap_or(usize::MAX);
             let data = &behind[..follows.min(behind.len())];
             self.truncated |= follows > behind.len();
-            rest = &behind[data.len()..];
+            records.skip(data.len());
             self.keep(Record {
                 kind,
                 misc,
@@ -185,6 +174,21 @@ impl<'b> Container<'b> {
             });
         }
         Ok(())
+    }
+
+    /// The records end early: either the file does, or a size is damaged.
+    fn end_at(&mut self, error: Option<RecordError>, length: usize) -> Result<(), PerfDataError> {
+        match error {
+            Some(RecordError::BadSize { offset, size })
+                if length - offset >= RECORD_HEADER && usize::from(size) < RECORD_HEADER =>
+            {
+                Err(PerfDataError::Damaged("a record has no size"))
+            }
+            _ => {
+                self.truncated = true;
+                Ok(())
+            }
+        }
     }
 
     fn keep(&mut self, record: Record<'b>) {
@@ -220,11 +224,4 @@ impl<'b> Container<'b> {
             .and_then(|number| self.attributes.get(*number))
             .map_or(first, |attribute| attribute.sample_id)
     }
-}
-
-/// The section of the file that an entry of a table states.
-fn section_at_entry<'b>(file: &'b [u8], table: &[u8], at: usize) -> Option<&'b [u8]> {
-    let offset = usize::try_from(u64_at(table, at)?).ok()?;
-    let size = usize::try_from(u64_at(table, at.checked_add(8)?)?).ok()?;
-    file.get(offset..offset.checked_add(size)?)
 }

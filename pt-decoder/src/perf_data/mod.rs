@@ -5,12 +5,11 @@
 //! values. Pieces of a buffer are joined where they follow each other and kept
 //! apart where the kernel says that trace is missing in between.
 
-mod bytes;
 mod container;
 
-use bytes::{string_at, text_of, u16_at, u32_at, u64_at};
+use formats::cursor::{text_of, u16_at, u32_at, u64_at};
 use container::{AUXTRACE, AUXTRACE_INFO, Container, HEADER_BUILD_ID, Record};
-use perf_records::{RecordError, parse_record};
+use formats::perf_records::{RecordError, parse_record};
 use sketch_model::{
     BuildId, CpuModel, PerfClock, PtBuffer, PtFrequency, PtRecord, SidebandEvent, SidebandKind,
 };
@@ -266,4 +265,13 @@ fn build_id(misc: u16, body: &[u8]) -> Option<(String, BuildId)> {
     };
     let path = text_of(body.get(28..)?);
     Some((path, BuildId(hex::encode(&id[..length]))))
+}
+
+/// A string of perf's headers: a length, then text filled up with nulls; and
+/// how many bytes it takes.
+fn string_at(bytes: &[u8], at: usize) -> Option<(String, usize)> {
+    let length = u32_at(bytes, at)? as usize;
+    let from = at.checked_add(4)?;
+    let text = bytes.get(from..from.checked_add(length)?)?;
+    Some((text_of(text), length.checked_add(4)?))
 }

@@ -4,7 +4,7 @@
 //! Made once for P and once for each tracked build of it; all share the
 //! statements of the build, which depend on its bitcode alone.
 
-use pt_decoder::{BranchMap, BranchPlaces, StatementMap, StatementMapError, build_id};
+use pt_decoder::{BranchMap, BranchPlaces, StatementMap, StatementMapError};
 use sketch_model::{BuildId, Placement, PointKind, TrackingPlan};
 use slicer::{BranchSides, Program};
 
@@ -30,7 +30,7 @@ impl TraceMap {
         let sides: Vec<BranchPlaces> = program.branch_sides().into_iter().map(places).collect();
         let branches = BranchMap::new(&binary, &statements, &sides);
         Ok(TraceMap {
-            id: build_id(&binary).unwrap_or_else(|| build.clone()),
+            id: formats::elf::build_id(&binary).unwrap_or_else(|| build.clone()),
             binary,
             statements,
             branches,

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use object::read::elf::ElfFile64;
 use object::{Object, ObjectSection};
 
-use crate::elf_functions::{Function, functions};
+use formats::elf_functions::{Function, functions};
 use crate::manifest::ForeignCode;
 
 /// An input of the link without bitcode.

@@ -20,7 +20,7 @@ use sketch_model::BuildId;
 
 use crate::blobs;
 use crate::deploy::{objcopy, strip_for_deployment};
-use crate::elf_functions::is_x86_64;
+use formats::elf::is_x86_64;
 use crate::error::RegisterError;
 use crate::graphs::NewGraph;
 use crate::libraries::needed_libraries;

@@ -21,7 +21,7 @@ use std::sync::mpsc;
 use object::read::elf::ElfFile64;
 use object::{Object, ObjectSection, RelocationFlags};
 
-use crate::elf_functions::{Function, functions};
+use formats::elf_functions::{Function, functions};
 use crate::manifest::ModuleStatus;
 use crate::register::embedded::EmbeddedModule;
 use crate::register::recompile::{self, Stage};

@@ -14,7 +14,6 @@
 //! systems probe them.
 
 mod call;
-mod elf_edit;
 mod response_file;
 mod spawn;
 
@@ -25,7 +24,7 @@ use std::process::ExitCode;
 use build_store::link::record::{Driver, LINK_SECTION, LinkRecord};
 
 use self::call::{PlannedCall, plan_call};
-use self::elf_edit::{EditError, ElfEditor, is_regular_file};
+use formats::elf_edit::{EditError, ElfEditor, is_regular_file};
 
 /// The names a section gets, by the names clang gives it.
 const RENAMED: [(&str, &str); 2] = [

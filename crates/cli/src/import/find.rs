@@ -6,7 +6,7 @@
 
 use anyhow::{Context, Result};
 use build_store::RegisteredBuild;
-use pt_decoder::build_id;
+use formats::elf::build_id;
 use pt_decoder::worker::FoundFile;
 use sketch_model::{BuildId, MappedCode, PtRecord, SidebandKind};
 use std::collections::{BTreeMap, BTreeSet};

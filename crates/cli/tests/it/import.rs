@@ -64,7 +64,7 @@ fn recorded(flags: &str) -> Recorded {
     let registered = place.register("crash");
     assert!(registered.status.success(), "{}", words(&registered.stderr));
     let program = place.path("crash");
-    let build = pt_decoder::build_id(&std::fs::read(&program).unwrap()).unwrap();
+    let build = formats::elf::build_id(&std::fs::read(&program).unwrap()).unwrap();
     let run = record(&program, "main", &Plan::new(&[USUAL]));
     assert_eq!(run.status, -11);
     let mut sideband = run.sideband.clone();

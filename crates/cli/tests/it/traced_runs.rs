@@ -68,7 +68,7 @@ fn registered(flags: &str) -> Place {
 fn traced(place: &Place, digit: u32) -> Vec<u8> {
     let program = place.path(&format!("find{digit}"));
     std::fs::copy(place.path("find"), &program).unwrap();
-    let build = pt_decoder::build_id(&std::fs::read(&program).unwrap()).unwrap();
+    let build = formats::elf::build_id(&std::fs::read(&program).unwrap()).unwrap();
     let mut plan = Plan::new(&[USUAL]);
     plan.window = Some(THE_PROGRAM);
     let run = record(&program, "main", &plan);

@@ -37,6 +37,12 @@ impl Refusal {
     }
 }
 
+impl From<formats::segments::HeaderError> for Refusal {
+    fn from(error: formats::segments::HeaderError) -> Self {
+        Refusal::Unusual(error.to_string())
+    }
+}
+
 impl From<object::Error> for Refusal {
     fn from(error: object::Error) -> Self {
         Refusal::Unusual(format!("a part that cannot be read: {error}"))

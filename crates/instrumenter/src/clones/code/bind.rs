@@ -9,8 +9,8 @@
 
 use super::same_code::{Pairs, is_jump, pair};
 use crate::clones::elf::original::{Function, Original};
-use crate::clones::elf::u64_at;
 use crate::clones::refusal::Refusal;
+use formats::cursor::u64_at;
 use object::elf::*;
 use object::read::elf::ElfFile64;
 use object::{Object, ObjectSection, ObjectSymbol, RelocationFlags, RelocationTarget};

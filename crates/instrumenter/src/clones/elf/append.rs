@@ -7,9 +7,10 @@
 //! left out, the build store has it.
 
 use super::headers::{Moved, PT_GNU_PROPERTY};
-use super::*;
 use crate::clones::image::Image;
 use crate::clones::refusal::Refusal;
+use formats::cursor::{u16_at, u32_at, u64_at};
+use formats::segments::*;
 use object::elf::{
     SHF_ALLOC, SHF_EXECINSTR, SHF_WRITE, SHT_NOBITS, SHT_PROGBITS, SHT_SYMTAB, STB_GLOBAL, STT_FUNC,
 };

@@ -5,7 +5,7 @@
 //! what they have in common and to code; the rules are the same. Goes into the
 //! server's full file only.
 
-use super::{i32_at, u32_at};
+use formats::cursor::{i32_at, u32_at};
 use std::collections::HashMap;
 
 /// What functions have in common.

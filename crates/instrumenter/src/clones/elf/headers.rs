@@ -9,8 +9,8 @@
 //! for shadow stacks, which the loader takes for "no".
 
 use super::original::Original;
-use super::{PROGRAM_HEADER, PT_INTERP, PT_NOTE, PT_TLS};
 use crate::clones::refusal::Refusal;
+use formats::segments::{PROGRAM_HEADER, PT_INTERP, PT_LOAD, PT_NOTE, PT_TLS};
 use object::elf::{DT_GNU_HASH, DT_HASH, DT_STRTAB, DT_SYMTAB, DT_VERNEED, DT_VERSYM};
 
 pub const PT_GNU_PROPERTY: u32 = 0x6474_e553;
@@ -66,7 +66,7 @@ fn make_room(
     let first = original
         .segments
         .iter()
-        .find(|s| s.offset == 0 && s.kind == crate::clones::elf::PT_LOAD);
+        .find(|s| s.offset == 0 && s.kind == PT_LOAD);
     let base = first.ok_or_else(no_room)?.address;
     let has_thread_locals = original.segment(PT_TLS).is_some();
     let added = NEW_LOADS + usize::from(!has_thread_locals) - usize::from(without_property);

@@ -9,10 +9,11 @@
 //! of the deployed file.
 
 use super::original::{DynamicRelocation, Original};
-use super::{PF_R, PT_NOTE, PT_TLS, Segment, put, segments, u32_at, u64_at};
 use crate::clones::image::Image;
 use crate::clones::image::link::Linker;
 use crate::clones::refusal::Refusal;
+use formats::cursor::{u32_at, u64_at};
+use formats::segments::{PF_R, PT_NOTE, PT_TLS, Segment, put, segments};
 use object::elf::{
     DT_RELA, DT_RELACOUNT, DT_RELASZ, NT_GNU_BUILD_ID, R_X86_64_DTPOFF64, R_X86_64_IRELATIVE,
     R_X86_64_RELATIVE, R_X86_64_TPOFF64,

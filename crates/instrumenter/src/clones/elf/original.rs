@@ -3,8 +3,9 @@
 //! Read from the full binary, because the deployed one may lack local symbols;
 //! both have the same addresses.
 
-use super::{PT_DYNAMIC, PT_INTERP, PT_LOAD, PT_TLS, Segment, i32_at, segments, u32_at, u64_at};
 use crate::clones::refusal::Refusal;
+use formats::cursor::{i32_at, u32_at, u64_at};
+use formats::segments::{PAGE, PT_DYNAMIC, PT_INTERP, PT_LOAD, PT_TLS, Segment, segments};
 use iced_x86::{Decoder, DecoderOptions, Mnemonic};
 use object::elf::{
     DF_1_PIE, DT_FLAGS_1, DT_RELA, DT_RELASZ, R_X86_64_GLOB_DAT, STT_FILE, STT_FUNC, STT_GNU_IFUNC,
@@ -198,7 +199,7 @@ impl<'d> Original<'d> {
     pub fn end(&self) -> u64 {
         let loads = self.segments.iter().filter(|s| s.kind == PT_LOAD);
         let end = loads.map(Segment::end).max().unwrap_or_default();
-        end.next_multiple_of(crate::clones::elf::PAGE)
+        end.next_multiple_of(PAGE)
     }
 
     /// File bytes by address.

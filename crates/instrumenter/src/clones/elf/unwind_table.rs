@@ -5,10 +5,10 @@
 //! are; a new table lists them and the segment's, and the program header points
 //! to it instead. The segment lies behind P, so its entries sort behind P's.
 
-use super::{i32_at, u32_at};
 use crate::clones::image::Image;
 use crate::clones::image::entry::INITIALISER_FRAME;
 use crate::clones::refusal::Refusal;
+use formats::cursor::{i32_at, u32_at};
 
 const COMMON_SIZE: u64 = 24;
 const INITIALISER_ENTRY_SIZE: u64 = 40;

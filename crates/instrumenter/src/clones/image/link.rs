@@ -396,8 +396,8 @@ impl<'a, 'd> Linker<'a, 'd> {
         let bytes = image.debug.get_mut(section).map(Vec::as_mut_slice);
         let bytes = bytes.unwrap_or_default();
         match relocation.kind {
-            R_X86_64_64 => crate::clones::elf::put(bytes, at, &value.to_le_bytes()),
-            R_X86_64_32 => crate::clones::elf::put(bytes, at, &(value as u32).to_le_bytes()),
+            R_X86_64_64 => formats::segments::put(bytes, at, &value.to_le_bytes()),
+            R_X86_64_32 => formats::segments::put(bytes, at, &(value as u32).to_le_bytes()),
             _ => Ok(()),
         }
     }

@@ -7,9 +7,9 @@ pub(crate) mod entry;
 pub(crate) mod link;
 pub(crate) mod resident;
 
-use super::elf::PAGE;
 use super::elf::original::DynamicRelocation;
 use super::refusal::Refusal;
+use formats::segments::PAGE;
 use object::elf::{R_X86_64_64, R_X86_64_RELATIVE};
 use std::collections::BTreeMap;
 

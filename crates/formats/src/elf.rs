@@ -1,16 +1,16 @@
-//! What the agent needs of an ELF file: identity, load segments, unwind tables,
-//! wishes to the loader.
+//! An ELF file as the agent and the decoder see it: identity, load segments, unwind
+//! tables, wishes to the loader.
+//!
 //! Pure: bytes in, values out; a damaged file yields `None`.
 
-use crate::formats::dynamic::Dynamic;
+use crate::dynamic::Dynamic;
 use object::{
     Endianness, Object, ObjectSection,
     elf::{FileHeader64, PF_X, PT_INTERP, PT_LOAD},
     read::elf::{ElfFile64, FileHeader, ProgramHeader},
 };
-use runtime::layout::START_MARK;
 use sketch_model::BuildId;
-use std::{fmt::Write, ops::Range};
+use std::ops::Range;
 
 /// An executable load segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,7 +35,18 @@ pub struct Unwindable {
     pub eh_frame_hdr: Option<Section>,
 }
 
-/// What the agent needs of an ELF file.
+/// The GNU build-id of a file, in lower-case hex.
+pub fn build_id(file: &[u8]) -> Option<BuildId> {
+    let file = object::File::parse(file).ok()?;
+    Some(BuildId(hex::encode(file.build_id().ok()??)))
+}
+
+/// Is this an x86-64 ELF file? Checked before anything else is believed.
+pub fn is_x86_64(file: &ElfFile64<'_>) -> bool {
+    file.endian() == Endianness::Little && file.architecture() == object::Architecture::X86_64
+}
+
+/// What a process and its supervisor need of an ELF file.
 #[derive(Clone, Debug)]
 pub struct ElfFacts {
     pub build_id: Option<BuildId>,
@@ -73,7 +84,7 @@ impl ElfFacts {
             eh_frame_hdr: section(&format!("{prefix}.eh_frame_hdr")),
         };
         Some(ElfFacts {
-            build_id: file.build_id().ok().flatten().map(hex),
+            build_id: file.build_id().ok().flatten().map(|id| BuildId(hex::encode(id))),
             dynamic: segments.iter().any(|s| s.p_type(endian) == PT_INTERP),
             loading: Dynamic::read(segments, endian, bytes),
             code: segments
@@ -90,10 +101,12 @@ impl ElfFacts {
         })
     }
 
-    /// Where the runtime in a tracked build starts: behind its mark. `None` if there
-    /// is no mark, or more than one.
-    pub fn runtime_start(&self, bytes: &[u8]) -> Option<u64> {
-        let mark = START_MARK.map(u64::to_le_bytes).concat();
+    /// The address behind a mark in the code, at a multiple of the mark's length.
+    /// `None` if there is no mark, or more than one.
+    pub fn behind_mark(&self, bytes: &[u8], mark: &[u8]) -> Option<u64> {
+        if mark.is_empty() {
+            return None;
+        }
         let size = mark.len() as u64;
         let mut found = self.code.iter().flat_map(|segment| {
             // A segment lies in its file as it lies on its page.
@@ -132,20 +145,12 @@ impl ElfFacts {
     }
 }
 
-fn hex(bytes: &[u8]) -> BuildId {
-    let mut text = String::new();
-    for byte in bytes {
-        // Writing to a string cannot fail.
-        let _ = write!(text, "{byte:02x}");
-    }
-    BuildId(text)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    const MARK: [u8; 16] = *b"0123456789abcdef";
     const NOTHING: Unwindable = Unwindable {
         text: None,
         eh_frame: None,
@@ -168,21 +173,20 @@ mod tests {
     }
 
     #[test]
-    fn the_runtime_starts_behind_its_mark_if_there_is_one_only() {
-        let mark = START_MARK.map(u64::to_le_bytes).concat();
-        let mut bytes = vec![0; 0x200];
+    fn the_place_behind_a_mark_is_found_if_there_is_one_only() {
+                let mut bytes = vec![0; 0x200];
         let facts = with_code(0x108, 0xe8, 0x2108);
-        assert_eq!(facts.runtime_start(&bytes), None);
-        bytes[0x140..0x150].copy_from_slice(&mark);
-        assert_eq!(facts.runtime_start(&bytes), Some(0x2150));
+        assert_eq!(facts.behind_mark(&bytes, &MARK), None);
+        bytes[0x140..0x150].copy_from_slice(&MARK);
+        assert_eq!(facts.behind_mark(&bytes, &MARK), Some(0x2150));
         // Not in code.
-        bytes[0x40..0x50].copy_from_slice(&mark);
-        assert_eq!(facts.runtime_start(&bytes), Some(0x2150));
-        bytes[0x1e0..0x1f0].copy_from_slice(&mark);
-        assert_eq!(facts.runtime_start(&bytes), None);
+        bytes[0x40..0x50].copy_from_slice(&MARK);
+        assert_eq!(facts.behind_mark(&bytes, &MARK), Some(0x2150));
+        bytes[0x1e0..0x1f0].copy_from_slice(&MARK);
+        assert_eq!(facts.behind_mark(&bytes, &MARK), None);
         // A segment that its file does not hold.
         let damaged = with_code(u64::MAX - 3, u64::MAX, u64::MAX);
-        assert_eq!(damaged.runtime_start(&bytes), None);
+        assert_eq!(damaged.behind_mark(&bytes, &MARK), None);
     }
 
     #[test]
@@ -204,7 +208,7 @@ mod tests {
                 bytes[..header.len()].copy_from_slice(header);
             }
             if let Some(facts) = ElfFacts::read(&bytes) {
-                facts.runtime_start(&bytes);
+                facts.behind_mark(&bytes, &MARK);
             }
         }
     }

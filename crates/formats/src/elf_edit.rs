@@ -9,6 +9,7 @@
 //!
 //! Deliberately absent: 32-bit and big-endian files, which are left as they are.
 
+use crate::cursor;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -251,14 +252,15 @@ fn read_range(file: &File, offset: u64, size: u64, length: u64) -> Result<Vec<u8
     Ok(bytes)
 }
 
-fn u16_at(bytes: &[u8], at: usize) -> u16 {
-    u16::from_le_bytes([bytes[at], bytes[at + 1]])
+/// Within a header whose length was checked.
+fn u16_at(header: &[u8], at: usize) -> u16 {
+    cursor::u16_at(header, at).unwrap_or(0)
 }
 
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    u32::from(u16_at(bytes, at)) | u32::from(u16_at(bytes, at + 2)) << 16
+fn u32_at(header: &[u8], at: usize) -> u32 {
+    cursor::u32_at(header, at).unwrap_or(0)
 }
 
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    u64::from(u32_at(bytes, at)) | u64::from(u32_at(bytes, at + 4)) << 32
+fn u64_at(header: &[u8], at: usize) -> u64 {
+    cursor::u64_at(header, at).unwrap_or(0)
 }

@@ -6,12 +6,10 @@
 //! say which are there. We parse bodies ourselves although crates read `perf.data`
 //! files: their parser asserts on a build-id that is too long.
 //!
-//! A room of its own, because two need it that must not know each other: the
-//! agent, which links no decoder, and the decoder.
-//!
 //! Deliberately absent: samples, mappings of data and of the kernel, and
 //! namespaces, none of which a user-space trace needs.
 
+use crate::cursor::{Cursor, text_of, u16_at, u32_at};
 use sketch_model::{BuildId, MappedCode, RuntimeAddress, SidebandEvent, SidebandKind};
 use thiserror::Error;
 
@@ -95,43 +93,90 @@ impl SampleId {
     }
 }
 
-/// Reads little-endian fields from the front.
+/// Reads the fields of one record from the front.
 struct Fields<'b> {
     kind: u32,
     whole: usize,
-    rest: &'b [u8],
+    rest: Cursor<'b>,
 }
 
 impl<'b> Fields<'b> {
-    fn bytes(&mut self, count: usize) -> Result<&'b [u8], RecordError> {
-        let split = self.rest.split_at_checked(count);
-        let (taken, rest) = split.ok_or(RecordError::TooShort {
+    fn or_short<T>(&self, read: Option<T>) -> Result<T, RecordError> {
+        read.ok_or(RecordError::TooShort {
             kind: self.kind,
             length: self.whole,
-        })?;
-        self.rest = rest;
-        Ok(taken)
+        })
+    }
+
+    fn bytes(&mut self, count: usize) -> Result<&'b [u8], RecordError> {
+        let read = self.rest.bytes(count);
+        self.or_short(read)
     }
 
     fn u64(&mut self) -> Result<u64, RecordError> {
-        let bytes = self.bytes(8)?;
-        Ok(bytes.iter().rev().fold(0, |n, b| n << 8 | u64::from(*b)))
+        let read = self.rest.u64();
+        self.or_short(read)
     }
 
     fn u32(&mut self) -> Result<u32, RecordError> {
-        let bytes = self.bytes(4)?;
-        Ok(bytes.iter().rev().fold(0, |n, b| n << 8 | u32::from(*b)))
+        let read = self.rest.u32();
+        self.or_short(read)
     }
 
     fn id(&mut self) -> Result<i32, RecordError> {
         Ok(self.u32()?.cast_signed())
     }
+}
 
-    /// Text up to a null byte, or to the end.
-    fn text(&mut self) -> String {
-        let end = self.rest.iter().position(|b| *b == 0);
-        let text = &self.rest[..end.unwrap_or(self.rest.len())];
-        String::from_utf8_lossy(text).into_owned()
+/// A record: the fields of its header, and its body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record<'b> {
+    pub kind: u32,
+    pub misc: u16,
+    pub body: &'b [u8],
+}
+
+/// The records of a ring buffer or a file, one after the other. Ends at the first
+/// damaged size: what lies behind it cannot be found again.
+#[derive(Clone, Debug)]
+pub struct Records<'b> {
+    bytes: &'b [u8],
+    offset: usize,
+}
+
+impl<'b> Records<'b> {
+    pub fn new(bytes: &'b [u8]) -> Self {
+        Records { bytes, offset: 0 }
+    }
+
+    /// What has not been read yet.
+    pub fn rest(&self) -> &'b [u8] {
+        self.bytes.get(self.offset..).unwrap_or_default()
+    }
+
+    /// Passes over bytes that follow a record, up to the end.
+    pub fn skip(&mut self, bytes: usize) {
+        self.offset = self.offset.saturating_add(bytes).min(self.bytes.len());
+    }
+}
+
+impl<'b> Iterator for Records<'b> {
+    type Item = Result<Record<'b>, RecordError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let rest = self.rest();
+        if rest.is_empty() {
+            return None;
+        }
+        let size = u16_at(rest, 6).unwrap_or(0);
+        let body = rest.get(HEADER..usize::from(size));
+        let header = u32_at(rest, 0).zip(u16_at(rest, 4)).zip(body);
+        let Some(((kind, misc), body)) = header else {
+            let offset = std::mem::replace(&mut self.offset, self.bytes.len());
+            return Some(Err(RecordError::BadSize { offset, size }));
+        };
+        self.offset += usize::from(size);
+        Some(Ok(Record { kind, misc, body }))
     }
 }
 
@@ -154,7 +199,11 @@ pub fn parse_record(
     let (own, common) = split
         .and_then(|at| body.split_at_checked(at))
         .ok_or(short)?;
-    let fields = |rest| Fields { kind, whole, rest };
+    let fields = |rest| Fields {
+        kind,
+        whole,
+        rest: Cursor(rest),
+    };
     let field = |which| {
         let place = sample_id.place(which)?;
         fields(common.get(place..)?).u64().ok()
@@ -180,7 +229,7 @@ pub fn parse_record(
         COMM => {
             (pid, tid) = (own.id()?, own.id()?);
             SidebandKind::Comm {
-                name: own.text(),
+                name: text_of(own.rest.0),
                 exec: misc & MISC_13 != 0,
             }
         }
@@ -238,7 +287,7 @@ fn mapping(own: &mut Fields<'_>, kind: u32, misc: u16) -> Result<Option<MappedCo
         executable = own.u32()? & PROT_EXEC != 0;
         own.u32()?;
     }
-    let path = own.text();
+    let path = text_of(own.rest.0);
     let user = misc & MISC_CPU_MODE == MISC_USER;
     Ok((user && executable && length > 0).then_some(MappedCode {
         start: RuntimeAddress(start),
@@ -259,30 +308,18 @@ pub struct Contents {
     pub error: Option<RecordError>,
 }
 
-/// The records of a ring buffer, header and body one after the other. What is
-/// behind a damaged size cannot be found again.
+/// What the records of a ring buffer say.
 pub fn parse_ring(bytes: &[u8], sample_id: SampleId) -> Contents {
-    let (mut contents, mut offset) = (Contents::default(), 0);
-    let unreadable = |contents: &mut Contents, error| {
-        contents.unreadable += 1;
-        contents.error.get_or_insert(error);
-    };
-    while offset < bytes.len() {
-        let header = bytes.get(offset..offset + HEADER).unwrap_or(&[0; HEADER]);
-        let kind = u32::from_le_bytes([header[0], header[1], header[2], header[3]]);
-        let misc = u16::from_le_bytes([header[4], header[5]]);
-        let size = u16::from_le_bytes([header[6], header[7]]);
-        let end = offset + usize::from(size);
-        let body = bytes.get(offset + HEADER..end);
-        let Some(body) = body.filter(|_| usize::from(size) >= HEADER) else {
-            unreadable(&mut contents, RecordError::BadSize { offset, size });
-            break;
-        };
-        match parse_record(kind, misc, body, sample_id) {
+    let mut contents = Contents::default();
+    for record in Records::new(bytes) {
+        let event = record.and_then(|it| parse_record(it.kind, it.misc, it.body, sample_id));
+        match event {
             Ok(event) => contents.events.extend(event),
-            Err(error) => unreadable(&mut contents, error),
+            Err(error) => {
+                contents.unreadable += 1;
+                contents.error.get_or_insert(error);
+            }
         }
-        offset = end;
     }
     contents
 }

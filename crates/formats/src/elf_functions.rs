@@ -5,7 +5,7 @@
 
 use object::elf::{STT_FILE, STT_FUNC, STT_GNU_IFUNC, STT_NOTYPE};
 use object::read::elf::ElfFile64;
-use object::{Endianness, Object, ObjectSection, ObjectSymbol, SectionIndex, SectionKind};
+use object::{Object, ObjectSection, ObjectSymbol, SectionIndex, SectionKind};
 
 /// A defined function. Names of versioned symbols come without the version.
 #[derive(Clone, Debug)]
@@ -66,9 +66,4 @@ pub fn functions<'d>(file: &ElfFile64<'d>) -> Vec<Function<'d>> {
         });
     }
     found
-}
-
-/// Is this an x86-64 ELF file? Checked before anything else is believed.
-pub fn is_x86_64(file: &ElfFile64<'_>) -> bool {
-    file.endian() == Endianness::Little && file.architecture() == object::Architecture::X86_64
 }

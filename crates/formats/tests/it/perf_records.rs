@@ -1,7 +1,7 @@
 //! Records made by hand, and records that a real kernel wrote.
 
 use flate2::read::GzDecoder;
-use perf_records::{Contents, RecordError, SampleId, parse_ring};
+use formats::perf_records::{Contents, RecordError, SampleId, parse_ring};
 use proptest::prelude::*;
 use sketch_model::{BuildId, MappedCode, RuntimeAddress, SidebandEvent, SidebandKind};
 use std::io::Read;
@@ -158,7 +158,7 @@ fn records_that_are_too_short_are_counted() {
 /// The switches of a real processor: see `pt-decoder/tests/data/README.md`.
 #[test]
 fn switches_of_a_real_processor() {
-    let recorded = include_bytes!("../../../pt-decoder/tests/data/core45.switches");
+    let recorded = include_bytes!("../../../../pt-decoder/tests/data/core45.switches");
     let contents = parse_ring(recorded, SampleId(SampleId::TID | SampleId::TIME));
     assert_eq!(contents.unreadable, 0);
     // 32 bytes each.
@@ -178,7 +178,7 @@ fn switches_of_a_real_processor() {
 /// The records of a `perf.data` that perf made with a real trace unit, one after
 /// the other as in a ring; perf's own kinds of record are not the kernel's.
 fn real_records() -> Vec<u8> {
-    let packed = include_bytes!("../../../pt-decoder/tests/data/perf.data.intel_pt-4.14.gz");
+    let packed = include_bytes!("../../../../pt-decoder/tests/data/perf.data.intel_pt-4.14.gz");
     let mut file = Vec::new();
     GzDecoder::new(&packed[..]).read_to_end(&mut file).unwrap();
     let word = |at: usize| u64::from_le_bytes(file[at..at + 8].try_into().unwrap()) as usize;

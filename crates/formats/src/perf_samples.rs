@@ -1,18 +1,22 @@
 //! Bytes of a perf ring → watchpoint samples. Pure; any bytes give an answer.
 //!
 //! The format is that of `perf_event_open(2)`, "MMAP layout", for the sample
-//! type that the runtime asks for ([`runtime::layout::WATCH_SAMPLE_TYPE`]).
+//! type that the runtime asks for (`WATCH_SAMPLE_TYPE` of the shared memory's layout).
 //! Records of kinds that carry nothing for us are skipped by their length.
+
+use crate::cursor::Cursor;
+use crate::perf_records::Records;
 
 const PERF_RECORD_LOST: u32 = 2;
 const PERF_RECORD_THROTTLE: u32 = 5;
 const PERF_RECORD_SAMPLE: u32 = 9;
 const PERF_RECORD_LOST_SAMPLES: u32 = 13;
 const REGISTERS: usize = 17;
-/// A whole sample: header, seven words before the registers, the registers with
-/// their kind, the stack with its two lengths.
-pub const SAMPLE_BYTES: usize =
-    8 + 6 * 8 + 8 + REGISTERS * 8 + 8 + runtime::layout::WATCH_STACK_BYTES as usize + 8;
+/// A whole sample with `stack` bytes of stack: header, seven words before the
+/// registers, the registers with their kind, the stack with its two lengths.
+pub const fn sample_bytes(stack: usize) -> usize {
+    8 + 6 * 8 + 8 + REGISTERS * 8 + 8 + stack + 8
+}
 
 /// One hit, as the kernel sampled it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -43,68 +47,41 @@ pub struct Contents {
     pub unreadable: u64,
 }
 
-/// Reads the fields of one record in order.
-struct Fields<'a>(&'a [u8]);
-
-impl Fields<'_> {
-    fn u64(&mut self) -> Option<u64> {
-        let (first, rest) = self.0.split_first_chunk::<8>()?;
-        self.0 = rest;
-        Some(u64::from_le_bytes(*first))
-    }
-
-    fn u32(&mut self) -> Option<u32> {
-        let (first, rest) = self.0.split_first_chunk::<4>()?;
-        self.0 = rest;
-        Some(u32::from_le_bytes(*first))
-    }
-
-    fn skip(&mut self, bytes: usize) -> Option<()> {
-        self.0 = self.0.get(bytes..)?;
-        Some(())
-    }
-}
-
 /// Parses whole records, oldest first.
-pub fn parse(mut bytes: &[u8]) -> Contents {
+pub fn parse(bytes: &[u8]) -> Contents {
     let mut contents = Contents::default();
-    while !bytes.is_empty() {
-        let mut header = Fields(bytes);
-        let (Some(kind), Some(misc_and_size)) = (header.u32(), header.u32()) else {
+    for record in Records::new(bytes) {
+        let Ok(record) = record else {
             contents.unreadable += 1;
             break;
         };
-        let size = (misc_and_size >> 16) as usize;
-        let Some(record) = bytes.get(8..size.max(8)).filter(|_| size >= 8) else {
-            // A length that leads nowhere: the rest cannot be found again.
-            contents.unreadable += 1;
-            break;
-        };
-        match kind {
-            PERF_RECORD_SAMPLE => match sample(Fields(record)) {
-                Some(sample) => contents.samples.push(sample),
-                None => contents.unreadable += 1,
-            },
-            PERF_RECORD_LOST => {
-                let mut fields = Fields(record);
-                match (fields.u64(), fields.u64()) {
-                    (Some(_id), Some(count)) => contents.lost = contents.lost.saturating_add(count),
-                    _ => contents.unreadable += 1,
+        let mut fields = Cursor(record.body);
+        let lost = match record.kind {
+            PERF_RECORD_SAMPLE => match sample(fields) {
+                Some(sample) => {
+                    contents.samples.push(sample);
+                    Some(0)
                 }
-            }
-            PERF_RECORD_LOST_SAMPLES => match Fields(record).u64() {
-                Some(count) => contents.lost = contents.lost.saturating_add(count),
-                None => contents.unreadable += 1,
+                None => None,
             },
-            PERF_RECORD_THROTTLE => contents.throttled += 1,
-            _ => {}
+            // The event's id comes first.
+            PERF_RECORD_LOST => fields.u64().and_then(|_| fields.u64()),
+            PERF_RECORD_LOST_SAMPLES => fields.u64(),
+            PERF_RECORD_THROTTLE => {
+                contents.throttled += 1;
+                Some(0)
+            }
+            _ => Some(0),
+        };
+        match lost {
+            Some(lost) => contents.lost = contents.lost.saturating_add(lost),
+            None => contents.unreadable += 1,
         }
-        bytes = &bytes[size..];
     }
     contents
 }
 
-fn sample(mut fields: Fields<'_>) -> Option<Sample> {
+fn sample(mut fields: Cursor<'_>) -> Option<Sample> {
     let id = fields.u64()?;
     let ip = fields.u64()?;
     let pid = fields.u32()? as i32;
@@ -129,8 +106,7 @@ fn sample(mut fields: Fields<'_>) -> Option<Sample> {
     let reserved = usize::try_from(fields.u64()?).ok()?;
     let mut stack = Vec::new();
     if reserved != 0 {
-        let mut bytes = Fields(fields.0.get(..reserved)?);
-        fields.skip(reserved)?;
+        let mut bytes = Cursor(fields.bytes(reserved)?);
         let used = fields.u64()?.min(reserved as u64);
         for _ in 0..used / 8 {
             stack.push(bytes.u64()?);

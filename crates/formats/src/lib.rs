@@ -1,0 +1,19 @@
+//! Bytes and text of others, read without trust.
+//!
+//! Every room that reads what an attacker may have chosen reads it through here:
+//! one cursor, one reader and one editor of ELF files, one reader of the kernel's
+//! perf records, one of `/proc/PID/maps`. Any bytes give an answer; none panics,
+//! and nothing is allocated because a length in the bytes asks for it.
+//!
+//! Deliberately absent: files (but for [`elf_edit`], which edits one in place) and
+//! Intel PT itself, which the crate `pt-decoder` gives to libipt.
+
+pub mod cursor;
+pub mod dynamic;
+pub mod elf;
+pub mod elf_edit;
+pub mod elf_functions;
+pub mod perf_records;
+pub mod perf_samples;
+pub mod proc_maps;
+pub mod segments;
