@@ -7,12 +7,11 @@
 //! not reach into libipt's C in any case.
 
 use flate2::read::GzDecoder;
-use formats::perf_records::{SampleId, parse_ring};
 use formats::elf::build_id;
+use formats::perf_records::{SampleId, parse_ring};
 use pt_decoder::{
     Blocks, CodeImage, CodeSource, CpuModel, ExecutionItem, Packets, StatementMap, TraceSetup,
-    decode_recording, decode_stream_in_small_chunks, mapped_bytes, read_perf_data,
-    split_points,
+    decode_recording, decode_stream_in_small_chunks, mapped_bytes, read_perf_data, split_points,
 };
 use sketch_model::{
     MappedCode, PtBuffer, PtRecord, RuntimeAddress, SidebandEvent, SidebandKind, StatementId,

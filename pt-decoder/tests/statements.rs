@@ -2,9 +2,7 @@
 //! opinion about every instruction that ran, inlined and tail-called code too.
 
 use formats::elf::build_id;
-use pt_decoder::{
-    BlockStatements, CodeImage, CodeSource, StatementMap, executed_statements,
-};
+use pt_decoder::{BlockStatements, CodeImage, CodeSource, StatementMap, executed_statements};
 use sketch_model::{
     BuildId, MappedCode, PtBuffer, PtRecord, RuntimeAddress, SidebandKind, StatementId,
     StaticAddress,

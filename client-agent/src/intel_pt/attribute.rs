@@ -2,8 +2,8 @@
 //! nobody's.
 
 use super::capability::PtUnit;
-use perf_event_open_sys::bindings::perf_event_attr;
 use formats::perf_records::SampleId;
+use perf_event_open_sys::bindings::perf_event_attr;
 
 /// What each record says of itself.
 pub const LAYOUT: SampleId = SampleId(SampleId::TID | SampleId::TIME | SampleId::CPU);

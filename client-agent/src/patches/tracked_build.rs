@@ -3,14 +3,14 @@
 
 use crate::delivery::upstream::Upstream;
 use crate::error::AgentError;
-use formats::elf::ElfFacts;
-use runtime::layout::START_MARK;
 use crate::patches::rollback_guard::Newest;
 use crate::process::modules::MainModule;
 use crate::process::preload::write_whole;
 use crate::process::sys::{self, MemoryUse};
 use crate::run::program::KnownProgram;
 use code_patch::PublicKey;
+use formats::elf::ElfFacts;
+use runtime::layout::START_MARK;
 use sketch_model::VariantRef;
 use std::{
     ffi::CString,

@@ -7,7 +7,6 @@ pub(crate) mod program;
 pub(crate) mod repeat;
 
 use crate::error::AgentError;
-use formats::dynamic;
 use crate::governor::run_governor::{Costs, Steward};
 use crate::intel_pt::{PtRefusal, PtSource, TraceRequest, Tracing};
 use crate::patches::tracked_build::TrackedBuild;
@@ -22,6 +21,7 @@ use crate::process::supervise::{self, Ended};
 use crate::process::{clock, environment, sys};
 use crate::record::assemble::{Moment, Recording};
 use crate::watchpoints::collector::Collector;
+use formats::dynamic;
 use program::{KnownProgram, Program};
 use runtime::layout::{WATCH_SLOTS, WAY_ANY, WAY_RING, WAY_SIGTRAP};
 use sketch_model::{AgentId, RunRecord, Tier};

@@ -1,9 +1,9 @@
 //! The command: found as a shell would find it, and looked at before it runs.
 
 use crate::error::AgentError;
-use formats::elf::ElfFacts;
 use crate::process::modules::MainModule;
 use crate::process::sys;
+use formats::elf::ElfFacts;
 use sketch_model::BuildId;
 use std::{
     ffi::{CString, OsStr, OsString},

@@ -2,8 +2,8 @@
 //! carry the event's id, which tells the slot.
 
 use super::{collector::Collected, receiver::Receiver, sys};
-use formats::perf_samples;
 use crate::process::descriptors;
+use formats::perf_samples;
 use sketch_model::{RuntimeAddress, WatchHit};
 use std::{
     collections::BTreeMap,
@@ -17,8 +17,7 @@ const RING_PAGES: [usize; 5] = [128, 64, 32, 16, 8];
 /// not fill the agent's memory. The counters still tell how much there was.
 const KEPT_BYTES: usize = 32 << 20;
 /// What each hit takes.
-const SAMPLE_BYTES: usize =
-    perf_samples::sample_bytes(runtime::layout::WATCH_STACK_BYTES as usize);
+const SAMPLE_BYTES: usize = perf_samples::sample_bytes(runtime::layout::WATCH_STACK_BYTES as usize);
 /// How often rings are looked at once the kernel has stopped waking us.
 const ROUND_MS: i32 = 20;
 

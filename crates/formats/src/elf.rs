@@ -84,7 +84,11 @@ impl ElfFacts {
             eh_frame_hdr: section(&format!("{prefix}.eh_frame_hdr")),
         };
         Some(ElfFacts {
-            build_id: file.build_id().ok().flatten().map(|id| BuildId(hex::encode(id))),
+            build_id: file
+                .build_id()
+                .ok()
+                .flatten()
+                .map(|id| BuildId(hex::encode(id))),
             dynamic: segments.iter().any(|s| s.p_type(endian) == PT_INTERP),
             loading: Dynamic::read(segments, endian, bytes),
             code: segments
@@ -174,7 +178,7 @@ mod tests {
 
     #[test]
     fn the_place_behind_a_mark_is_found_if_there_is_one_only() {
-                let mut bytes = vec![0; 0x200];
+        let mut bytes = vec![0; 0x200];
         let facts = with_code(0x108, 0xe8, 0x2108);
         assert_eq!(facts.behind_mark(&bytes, &MARK), None);
         bytes[0x140..0x150].copy_from_slice(&MARK);

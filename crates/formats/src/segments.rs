@@ -83,7 +83,7 @@ impl Segment {
 
 /// The program headers; they must begin where every linker puts them.
 pub fn segments(file: &[u8]) -> Result<Vec<Segment>, HeaderError> {
-        if u64_at(file, E_PHOFF) != Some(64) || u16_at(file, E_PHENTSIZE) != Some(PROGRAM_HEADER as u16)
+    if u64_at(file, E_PHOFF) != Some(64) || u16_at(file, E_PHENTSIZE) != Some(PROGRAM_HEADER as u16)
     {
         return Err(HeaderError::ProgramHeaders);
     }

@@ -90,7 +90,8 @@ impl<'b> Container<'b> {
         // Each attribute is followed by the place of its ids.
         let attr_size = attr_size.filter(|size| *size >= SMALLEST_ATTR + 16);
         let attr_size = attr_size.ok_or(damaged("its attributes have no size"))?;
-        let attributes = section_at(file, file, 24).ok_or(damaged("its attributes lie outside of it"))?;
+        let attributes =
+            section_at(file, file, 24).ok_or(damaged("its attributes lie outside of it"))?;
         for entry in attributes.chunks_exact(attr_size) {
             let ids = section_at(file, entry, attr_size - 16).unwrap_or_default();
             self.add_attribute(entry, ids);

@@ -7,8 +7,8 @@
 
 mod container;
 
-use formats::cursor::{text_of, u16_at, u32_at, u64_at};
 use container::{AUXTRACE, AUXTRACE_INFO, Container, HEADER_BUILD_ID, Record};
+use formats::cursor::{text_of, u16_at, u32_at, u64_at};
 use formats::perf_records::{RecordError, parse_record};
 use sketch_model::{
     BuildId, CpuModel, PerfClock, PtBuffer, PtFrequency, PtRecord, SidebandEvent, SidebandKind,

@@ -3,6 +3,5 @@
 mod chaos;
 mod corpus;
 mod first_light;
-mod full_loop;
 mod shared_objects;
 mod tidy;

@@ -10,8 +10,8 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use object::read::elf::ElfFile64;
 use object::{Object, ObjectSection};
 
-use formats::elf_functions::{Function, functions};
 use crate::manifest::ForeignCode;
+use formats::elf_functions::{Function, functions};
 
 /// An input of the link without bitcode.
 #[derive(Debug)]

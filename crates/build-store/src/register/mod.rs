@@ -20,7 +20,6 @@ use sketch_model::BuildId;
 
 use crate::blobs;
 use crate::deploy::{objcopy, strip_for_deployment};
-use formats::elf::is_x86_64;
 use crate::error::RegisterError;
 use crate::graphs::NewGraph;
 use crate::libraries::needed_libraries;
@@ -29,6 +28,7 @@ use crate::link::record::{LINK_SECTION, LinkRecord};
 use crate::manifest::{BlobId, BuildManifest, ModuleEntry};
 use embedded::{EmbeddedModule, embedded_modules};
 use foreign_code::foreign_code;
+use formats::elf::is_x86_64;
 use prove::{ModuleProof, prove};
 use recompile::{compilation_directory, main_file_name};
 use sources::Unit;

@@ -21,11 +21,11 @@ use std::sync::mpsc;
 use object::read::elf::ElfFile64;
 use object::{Object, ObjectSection, RelocationFlags};
 
-use formats::elf_functions::{Function, functions};
 use crate::manifest::ModuleStatus;
 use crate::register::embedded::EmbeddedModule;
 use crate::register::recompile::{self, Stage};
 use crate::register::relocations::{equal_outside, masked_bytes};
+use formats::elf_functions::{Function, functions};
 
 /// What the proof says about one module.
 #[derive(Debug)]
