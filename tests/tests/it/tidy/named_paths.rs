@@ -69,3 +69,24 @@ fn words_that_are_paths_are_recognised() {
         paths_in("see docs/statistics.md, `src/lib.rs` and a/{b,c}.rs; http://x/y").collect();
     assert_eq!(found, ["docs/statistics.md", "src/lib.rs"]);
 }
+
+#[test]
+fn the_glossary_names_only_types_that_exist() {
+    let glossary = read("docs/glossary.md");
+    let rows = glossary.lines().filter(|line| line.starts_with("| **"));
+    let cells = rows.filter_map(|row| row.split('|').nth(3));
+    let named: Vec<_> = cells
+        .flat_map(|cell| cell.split(['`', ':']))
+        .filter(|word| word.starts_with(char::is_uppercase))
+        .collect();
+    assert!(named.len() > 20, "{named:?}");
+    let sources: String = rust_files().map(read).collect();
+    let words: std::collections::BTreeSet<_> = sources
+        .split(|c: char| !c.is_alphanumeric() && c != '_')
+        .collect();
+    let gone: Vec<_> = named.iter().filter(|name| !words.contains(*name)).collect();
+    assert!(
+        gone.is_empty(),
+        "the glossary names types that are gone: {gone:?}"
+    );
+}
