@@ -124,9 +124,15 @@ fn the_agent_links_neither_llvm_nor_libipt_nor_anything_that_signs() {
 }
 
 #[test]
-fn diagnosis_needs_no_server() {
-    assert_links_none(
+fn decisions_need_neither_server_nor_compiler() {
+    for room in [
         "diagnosis",
-        &["tokio v", "axum v", "sqlx", "inkwell", "llvm-sys", "libipt"],
-    );
+        "schedules",
+        "races",
+        "race-prediction",
+        "process-races",
+    ] {
+        let heavy = ["tokio v", "axum v", "sqlx", "inkwell", "llvm-sys", "libipt"];
+        assert_links_none(room, &heavy);
+    }
 }
