@@ -155,7 +155,7 @@ impl<'b> Records<'b> {
     }
 
     /// Passes over bytes that follow a record, up to the end.
-    pub fn skip(&mut self, bytes: usize) {
+    pub fn pass(&mut self, bytes: usize) {
         self.offset = self.offset.saturating_add(bytes).min(self.bytes.len());
     }
 }

@@ -166,7 +166,7 @@ impl<'b> Container<'b> {
             let follows = usize::try_from(follows).unwrap_or(usize::MAX);
             let data = &behind[..follows.min(behind.len())];
             self.truncated |= follows > behind.len();
-            records.skip(data.len());
+            records.pass(data.len());
             self.keep(Record {
                 kind,
                 misc,

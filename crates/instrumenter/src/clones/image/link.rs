@@ -12,6 +12,7 @@ use super::entry::GATE_SIZE;
 use crate::clones::code::input::{Input, Part, Relocation};
 use crate::clones::elf::original::{Meaning, Original};
 use crate::clones::refusal::Refusal;
+use formats::segments::put;
 use object::elf::*;
 use object::{Object, ObjectSymbol, SymbolIndex};
 use std::collections::{BTreeMap, HashMap};
@@ -396,8 +397,8 @@ impl<'a, 'd> Linker<'a, 'd> {
         let bytes = image.debug.get_mut(section).map(Vec::as_mut_slice);
         let bytes = bytes.unwrap_or_default();
         match relocation.kind {
-            R_X86_64_64 => formats::segments::put(bytes, at, &value.to_le_bytes()),
-            R_X86_64_32 => formats::segments::put(bytes, at, &(value as u32).to_le_bytes()),
+            R_X86_64_64 => Ok(put(bytes, at, &value.to_le_bytes())?),
+            R_X86_64_32 => Ok(put(bytes, at, &(value as u32).to_le_bytes())?),
             _ => Ok(()),
         }
     }
