@@ -1,7 +1,6 @@
 //! `failsketch-agent doctor`: what this machine can do, found by doing it.
 
 mod limits;
-mod signals;
 mod upstream;
 
 use crate::{
@@ -48,7 +47,6 @@ pub fn examine(config: &Config) -> Vec<Finding> {
         with_cost(watchpoints("watchpoints", probe::try_watchpoint())),
         watchpoints("watchpoints in a child", in_a_child(false)),
         watchpoints("watchpoints with SIGTRAP blocked", in_a_child(true)),
-        signals::by_sigtrap(),
         perf_level(),
         intel_pt(),
         limits::seccomp(),

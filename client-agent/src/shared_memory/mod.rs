@@ -2,7 +2,6 @@
 //! after it is dead.
 
 mod crash;
-mod hits;
 mod live;
 mod reader;
 mod region;
@@ -10,7 +9,6 @@ mod threads;
 mod words;
 
 pub use crash::CrashCapture;
-pub use hits::SignalledHits;
 pub use live::LiveRegion;
 pub use reader::{Remains, WatchState, WatchStatus};
 pub use region::{RegionFile, RegionSettings};
