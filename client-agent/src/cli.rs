@@ -144,8 +144,8 @@ pub(crate) struct RunArguments {
     /// The share of processor time that tracking may cost, in percent; 0 for any [default: 1].
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub max_overhead: Option<f64>,
-    /// How watchpoint hits may come: ring, sigtrap, any of them, or none [default: ring].
-    #[arg(long, value_name = "WAY", value_parser = parse_watch_way)]
+    /// Use watchpoints: ring, or none for a run without them [default: ring].
+    #[arg(long, value_name = "WAY")]
     pub watch_way: Option<WatchWay>,
     /// Run the tracked build of this patch, from `failsketch patch`, instead of asking a server.
     #[arg(long, value_name = "FILE", requires = "key", conflicts_with_all = ["server", "daemon", "until_finished"])]
@@ -161,10 +161,6 @@ pub(crate) struct RunArguments {
 fn parse_privacy(text: &str) -> Result<Privacy, String> {
     serde_json::from_value(text.into())
         .map_err(|_| "it is one of full, shapes, control-flow-only".into())
-}
-
-fn parse_watch_way(text: &str) -> Result<WatchWay, String> {
-    serde_json::from_value(text.into()).map_err(|_| "it is one of any, ring, sigtrap, none".into())
 }
 
 fn percent(text: &str) -> Result<f64, String> {

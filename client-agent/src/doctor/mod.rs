@@ -2,7 +2,6 @@
 
 mod limits;
 pub(crate) mod server;
-mod signals;
 
 use crate::intel_pt::{PtRefusal, PtSource};
 use crate::policy::file::Config;
@@ -46,7 +45,6 @@ pub fn examine(config: &Config) -> Vec<Finding> {
         with_cost(watchpoints("watchpoints", probe::try_watchpoint())),
         watchpoints("watchpoints in a child", in_a_child(false)),
         watchpoints("watchpoints with SIGTRAP blocked", in_a_child(true)),
-        signals::by_sigtrap(),
         perf_level(),
         intel_pt(),
         limits::seccomp(),

@@ -154,14 +154,6 @@ impl Steward {
         slot < 32 && self.region.aimed() & (1 << slot) != 0
     }
 
-    /// Who would notice a signal of ours, or forbid it to return, if anybody.
-    pub fn onlooker(&self) -> Option<&'static str> {
-        if self.region.sandboxed() {
-            return Some("the program has a seccomp filter");
-        }
-        sys::is_debugged(self.region.pid()?).then_some("the program is being debugged")
-    }
-
     /// While the events are open. Once they are to be closed, switches are not taken out
     /// of the account: that would keep recording off, and so keep the process from
     /// closing them. What they cost is told at the end.
@@ -311,7 +303,6 @@ mod tests {
             socket: None,
             arm_limit: 0,
             reply_patience_ms: 0,
-            watch_way: runtime::layout::WAY_RING,
             tracked: true,
             start: None,
         };

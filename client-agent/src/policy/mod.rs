@@ -7,23 +7,57 @@ pub(crate) mod settings;
 
 use crate::process::hang::HangPolicy;
 use crate::process::hang::progress::Rule;
+use crate::stderr_log::say;
 use serde::{Deserialize, Serialize};
 use sketch_model::Privacy;
-use std::{path::Path, time::Duration};
+use std::{path::Path, str::FromStr, sync::Once, time::Duration};
 
 /// How watchpoint hits may come from a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
+#[serde(rename_all = "kebab-case", try_from = "String")]
 pub enum WatchWay {
-    /// Through rings or, where those are refused, by SIGTRAP.
-    Any,
-    /// A program cannot notice rings.
+    /// Through rings of the kernel, which a program cannot notice.
     #[default]
     Ring,
-    Sigtrap,
     /// There are to be no watchpoints. Threads that switch often pay for them at every
     /// switch, whether they are hit or not.
     None,
+}
+
+/// A `watch_way` that there is not.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no watch_way; give ring or none")]
+pub struct UnknownWatchWay(String);
+
+impl FromStr for WatchWay {
+    type Err = UnknownWatchWay;
+
+    /// Files and flags of earlier versions may ask for hits by SIGTRAP. They get rings, and
+    /// the operator is told, once.
+    fn from_str(text: &str) -> Result<WatchWay, UnknownWatchWay> {
+        static TOLD: Once = Once::new();
+        match text {
+            "ring" => Ok(WatchWay::Ring),
+            "none" => Ok(WatchWay::None),
+            "sigtrap" | "any" => {
+                TOLD.call_once(|| {
+                    say(format_args!(
+                        "watch_way `{text}` is read as `ring`: hits no longer come by SIGTRAP"
+                    ));
+                });
+                Ok(WatchWay::Ring)
+            }
+            _ => Err(UnknownWatchWay(text.to_owned())),
+        }
+    }
+}
+
+impl TryFrom<String> for WatchWay {
+    type Error = UnknownWatchWay;
+
+    fn try_from(text: String) -> Result<WatchWay, UnknownWatchWay> {
+        text.parse()
+    }
 }
 
 /// The policy for one program.
@@ -160,6 +194,27 @@ pub fn fits(pattern: &str, path: &Path) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ways_of_earlier_versions_are_rings_and_others_are_refused() {
+        let read = |text: &str| toml::from_str::<Policy>(&format!("watch_way = {text:?}"));
+        let ways = ["ring", "none", "sigtrap", "any"].map(|way| read(way).expect(way).watch_way);
+        let (ring, none) = (WatchWay::Ring, WatchWay::None);
+        assert_eq!(ways, [ring, none, ring, ring]);
+        let refused = read("signal").expect_err("there is none").to_string();
+        assert!(
+            refused.contains("`signal` is no watch_way; give ring or none"),
+            "{refused}"
+        );
+        // A daemon tells its policy to runs of any version.
+        for way in [ring, none] {
+            let told = serde_json::to_string(&way).expect("is written");
+            assert_eq!(
+                serde_json::from_str::<WatchWay>(&told).expect("is read"),
+                way
+            );
+        }
+    }
 
     #[test]
     fn patterns_fit_names_and_paths() {

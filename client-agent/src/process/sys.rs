@@ -168,16 +168,6 @@ pub fn has_seccomp_filter(pid: i32) -> bool {
     process.0 > own.0 || process.1 > own.1
 }
 
-/// Whether somebody else than we ourselves, who look at hung threads, traces a process.
-pub fn is_debugged(pid: i32) -> bool {
-    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let tracer = status.lines().find_map(|line| {
-        let tracer = line.strip_prefix("TracerPid:")?;
-        tracer.trim().parse::<u32>().ok()
-    });
-    tracer.is_some_and(|tracer| tracer != 0 && tracer != std::process::id())
-}
-
 /// The processors that the machine may ever have online.
 pub fn processors() -> u32 {
     // SAFETY: takes no pointers.

@@ -39,21 +39,8 @@ pub fn watch_record(
             Some("this machine offers no watchpoints; `failsketch-agent doctor` says why".into())
         }
         WatchState::Ready => None,
-        WatchState::Signalled(rings) => {
-            let rings = collected.refused.as_ref().unwrap_or(rings);
-            gaps.push(format!(
-                "watchpoint hits came by SIGTRAP, not through rings: {rings}"
-            ));
-            None
-        }
         // The agent's own reason is nearer to the cause than "the agent refused".
-        WatchState::Refused(rings, signals) => {
-            let rings = collected.refused.as_ref().unwrap_or(rings);
-            Some(match signals {
-                None => rings.clone(),
-                Some(signals) => format!("{rings}; nor by SIGTRAP: {signals}"),
-            })
-        }
+        WatchState::Refused(why) => Some(collected.refused.unwrap_or_else(|| why.clone())),
         WatchState::Untried => Some("the runtime in the tracked build did not start".into()),
     };
     WatchRecord {
@@ -65,8 +52,7 @@ pub fn watch_record(
             + status.arms_over_limit
             + status.arms_sandboxed
             + status.arms_own_stack
-            + u64::from(collected.ended_early)
-            + u64::from(status.backed_off),
+            + u64::from(collected.ended_early),
         disarmed: status.disarms,
         refused,
     }

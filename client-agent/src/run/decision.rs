@@ -110,7 +110,7 @@ impl<'a> Session<'a> {
         };
         let tier = match settings.policy.watch_way {
             WatchWay::None => Tier::Inline,
-            _ => probe::tier(pt.is_some()),
+            WatchWay::Ring => probe::tier(pt.is_some()),
         };
         let measure: fn() -> Costs = match tier {
             Tier::Inline => || Costs::measure(false),

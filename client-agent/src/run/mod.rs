@@ -23,7 +23,7 @@ use crate::record::assemble::{Moment, Recording};
 use crate::watchpoints::collector::Collector;
 use formats::dynamic;
 use program::{KnownProgram, Program};
-use runtime::layout::{WATCH_SLOTS, WAY_ANY, WAY_RING, WAY_SIGTRAP};
+use runtime::layout::WATCH_SLOTS;
 use sketch_model::{AgentId, RunRecord, Tier};
 use std::{
     cell::LazyCell,
@@ -66,7 +66,7 @@ pub struct Recorder {
     pub max_overhead: Option<f64>,
     /// How often watchpoints may be aimed in one run.
     pub trap_budget: u64,
-    /// How their hits may come.
+    /// Whether there may be any.
     pub watch_way: WatchWay,
     /// Measured when a tracked build first runs.
     pub costs: LazyCell<Costs>,
@@ -290,11 +290,6 @@ impl Supervisor<'_> {
             cpus: sys::processors(),
             socket: programs_socket.as_ref().map(|s: &UnixStream| s.as_raw_fd()),
             arm_limit: recorder.trap_budget,
-            watch_way: match recorder.watch_way {
-                WatchWay::Any => WAY_ANY,
-                WatchWay::Ring | WatchWay::None => WAY_RING,
-                WatchWay::Sigtrap => WAY_SIGTRAP,
-            },
             reply_patience_ms: REPLY_PATIENCE_MS,
             tracked: tracked.is_some(),
             start: tracked.and_then(TrackedBuild::start),

@@ -2,16 +2,14 @@
 //! steward look after the process in between.
 //!
 //! The runtime sends the descriptors over a socket and waits, for a fraction of a
-//! second, until they are taken. It tries rings first; if those are refused it may
-//! offer signals in a second round. How hits then come is the receiver's business.
-//! Hits and counters stay readable after the program is dead, so whatever it did up
-//! to its last instruction is found in the final round.
+//! second, until they are taken. Hits and counters stay readable after the program is
+//! dead, so whatever it did up to its last instruction is found in the final round.
 
-use super::{receiver::Receiver, rings::Rings, signals::Signals, sys};
+use super::{rings::Rings, sys};
 use crate::governor::run_governor::{Report, Steward};
 use crate::process::descriptors;
 use crate::process::sys::thread_cpu_ns;
-use runtime::layout::{LAST_MESSAGE, REPLY_READY, REPLY_REFUSED, SIGTRAP_MESSAGE};
+use runtime::layout::{LAST_MESSAGE, REPLY_READY, REPLY_REFUSED};
 use sketch_model::WatchHit;
 use std::{
     io::{self, PipeReader, PipeWriter, Write},
@@ -31,7 +29,7 @@ pub struct Collected {
     pub report: Report,
     pub hits: Vec<WatchHit>,
     pub counted: u64,
-    /// Why the rings were refused, even if hits came in another way.
+    /// Why the rings were refused.
     pub refused: Option<String>,
     /// Watching ended before the run did.
     pub ended_early: bool,
@@ -77,12 +75,13 @@ impl Collector {
 struct Watching {
     steward: Steward,
     /// What has been offered so far.
-    rings: Rings,
-    receiver: Option<Box<dyn Receiver>>,
+    offered: Rings,
+    /// What was taken.
+    rings: Option<Rings>,
     hits: u64,
     ended_early: Option<String>,
     refused: Option<String>,
-    /// What a receiver that is no more has delivered.
+    /// What rings that are no more have delivered.
     collected: Collected,
 }
 
@@ -90,8 +89,8 @@ impl Watching {
     fn new(steward: Steward) -> Watching {
         Watching {
             steward,
-            rings: Rings::default(),
-            receiver: None,
+            offered: Rings::default(),
+            rings: None,
             hits: 0,
             ended_early: None,
             refused: None,
@@ -106,16 +105,16 @@ impl Watching {
                 descriptors::readable(socket.as_ref().map_or(-1, |s| s.as_raw_fd())),
             ];
             let mut patience = self.steward.patience_ms();
-            if let Some(receiver) = &self.receiver {
-                waiting.extend(receiver.sources());
-                patience = receiver.patience_ms().map_or(patience, |p| p.min(patience));
+            if let Some(rings) = &self.rings {
+                waiting.extend(rings.sources());
+                patience = rings.patience_ms().map_or(patience, |p| p.min(patience));
             }
             if descriptors::poll(&mut waiting, patience).is_err() {
                 return;
             }
-            if let Some(receiver) = &mut self.receiver {
-                receiver.noticed(&waiting[2..]);
-                receiver.drain();
+            if let Some(rings) = &mut self.rings {
+                rings.noticed(&waiting[2..]);
+                rings.drain();
             }
             if waiting[1].revents != 0
                 && let Some(open) = &socket
@@ -135,7 +134,10 @@ impl Watching {
         let hits = self.new_hits();
         self.hits += hits;
         if self.hits >= MOST_HITS {
-            self.end_early(self.enough_hits());
+            self.end_early(format!(
+                "watching ended before the run did, after {} hits: each costs the program microseconds",
+                self.hits
+            ));
         }
         let turn = self.steward.look(hits);
         if self.ended_early.is_none()
@@ -149,22 +151,9 @@ impl Watching {
         if self.steward.watch_is_released() {
             self.let_go();
         }
-        let seen = self.receiver.as_ref().is_some_and(|r| r.can_be_seen());
-        if seen && let Some(who) = self.steward.onlooker() {
-            self.end_early(format!(
-                "watching ended before the run did: {who}, and hits come by SIGTRAP"
-            ));
-        }
         if let Some(on) = turn {
             self.turn(on && self.ended_early.is_none());
         }
-    }
-
-    fn enough_hits(&self) -> String {
-        format!(
-            "watching ended before the run did, after {} hits: each costs the program microseconds",
-            self.hits
-        )
     }
 
     fn end_early(&mut self, why: String) {
@@ -175,27 +164,21 @@ impl Watching {
         }
     }
 
-    /// Takes what the receiver has, and closes its events. No more hits can come: the
+    /// Takes what the rings have, and closes their events. No more hits can come: the
     /// process has closed its own descriptors, or is dead. Of one that lives it takes some
     /// forty microseconds, once, which are not charged.
     fn let_go(&mut self) {
-        let Some(mut receiver) = self.receiver.take() else {
+        let Some(mut rings) = self.rings.take() else {
             return;
         };
-        for (_, event) in receiver.events() {
+        for (_, event) in rings.events() {
             // A thread that was just aiming it may have switched it on again.
             let _ = sys::turn(event, false);
         }
-        receiver.drain();
-        let hits = receiver.new_hits();
-        self.steward.note_hits(hits);
-        self.hits += hits;
-        // The handler of SIGTRAP has room for as many, and ends it itself.
-        if self.hits >= MOST_HITS && receiver.can_be_seen() && self.ended_early.is_none() {
-            self.ended_early = Some(self.enough_hits());
-        }
+        rings.drain();
+        self.steward.note_hits(rings.new_hits());
         let collected = &mut self.collected;
-        for (_, event) in receiver.events() {
+        for (_, event) in rings.events() {
             match sys::read_count(event) {
                 Ok(count) => collected.counted += count,
                 Err(e) => collected
@@ -203,17 +186,17 @@ impl Watching {
                     .push(format!("a watchpoint's counter could not be read: {e}")),
             }
         }
-        receiver.collect(self.steward.pid(), collected);
+        rings.collect(self.steward.pid(), collected);
     }
 
     fn drain(&mut self) {
-        if let Some(receiver) = &mut self.receiver {
-            receiver.drain();
+        if let Some(rings) = &mut self.rings {
+            rings.drain();
         }
     }
 
     fn new_hits(&mut self) -> u64 {
-        self.receiver.as_mut().map_or(0, |r| r.new_hits())
+        self.rings.as_mut().map_or(0, Rings::new_hits)
     }
 
     /// An event that cannot be turned goes on or stays off; what it costs is on
@@ -221,7 +204,7 @@ impl Watching {
     /// program's threads for it, and we wait until they have done their part.
     fn turn(&mut self, on: bool) {
         let began = thread_cpu_ns();
-        for (slot, event) in self.receiver.iter().flat_map(|r| r.events()) {
+        for (slot, event) in self.rings.iter().flat_map(Rings::events) {
             // One that was never aimed sleeps anyway.
             if self.steward.is_aimed(slot) {
                 let _ = sys::turn(event, on);
@@ -236,34 +219,24 @@ impl Watching {
         let Ok((Some(message), fds)) = descriptors::receive(socket) else {
             return false;
         };
-        match message {
-            LAST_MESSAGE => {
-                if self.receiver.is_none() && self.refused.is_none() {
-                    self.receiver = Some(Box::new(mem::take(&mut self.rings)));
+        if message == LAST_MESSAGE {
+            let reply = match self.refused {
+                None => {
+                    self.rings = Some(mem::take(&mut self.offered));
+                    REPLY_READY
                 }
-                let reply = match self.receiver {
-                    Some(_) => REPLY_READY,
-                    None => REPLY_REFUSED,
-                };
-                let mut socket = socket;
-                // The runtime gives up by itself if this does not arrive.
-                let _ = socket.write_all(&[reply]);
-                // Unless it was accepted there may be another offer.
-                return self.receiver.is_none();
-            }
-            SIGTRAP_MESSAGE => match Signals::of(fds) {
-                Ok(signals) => self.receiver = Some(Box::new(signals)),
-                Err(reason) => {
-                    self.refused.get_or_insert(reason);
-                }
-            },
-            _ if self.refused.is_none() => {
-                if let Err(reason) = self.rings.add(fds) {
-                    self.rings = Rings::default();
-                    self.refused = Some(reason);
-                }
-            }
-            _ => {}
+                Some(_) => REPLY_REFUSED,
+            };
+            let mut socket = socket;
+            // The runtime gives up by itself if this does not arrive.
+            let _ = socket.write_all(&[reply]);
+            return false;
+        }
+        if self.refused.is_none()
+            && let Err(reason) = self.offered.add(fds)
+        {
+            self.offered = Rings::default();
+            self.refused = Some(reason);
         }
         true
     }

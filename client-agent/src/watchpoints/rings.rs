@@ -1,7 +1,7 @@
 //! Hits through the kernel's rings: one serves all slots of a processor, and samples
 //! carry the event's id, which tells the slot.
 
-use super::{collector::Collected, receiver::Receiver, sys};
+use super::{collector::Collected, sys};
 use crate::process::descriptors;
 use formats::perf_samples;
 use sketch_model::{RuntimeAddress, WatchHit};
@@ -44,10 +44,9 @@ impl Rings {
         self.processors.push(map_processor(events)?);
         Ok(())
     }
-}
 
-impl Receiver for Rings {
-    fn events(&self) -> Vec<(usize, BorrowedFd<'_>)> {
+    /// The events, each with its slot: to be turned, and counted.
+    pub fn events(&self) -> Vec<(usize, BorrowedFd<'_>)> {
         let of_each = |processor: &Processor| processor.events.len();
         let mut events = Vec::with_capacity(self.processors.iter().map(of_each).sum());
         for processor in &self.processors {
@@ -56,7 +55,8 @@ impl Receiver for Rings {
         events
     }
 
-    fn sources(&self) -> Vec<libc::pollfd> {
+    /// What to wait for.
+    pub fn sources(&self) -> Vec<libc::pollfd> {
         let source = |p: &Processor| {
             let event = p.events.first().filter(|_| !p.hung_up);
             descriptors::readable(event.map_or(-1, |e| e.as_raw_fd()))
@@ -64,18 +64,21 @@ impl Receiver for Rings {
         self.processors.iter().map(source).collect()
     }
 
-    fn noticed(&mut self, answers: &[libc::pollfd]) {
+    /// What came of it, in the same order.
+    pub fn noticed(&mut self, answers: &[libc::pollfd]) {
         for (processor, answer) in self.processors.iter_mut().zip(answers) {
             processor.hung_up |= answer.revents & (libc::POLLHUP | libc::POLLERR) != 0;
         }
     }
 
-    fn patience_ms(&self) -> Option<i32> {
+    /// How long to wait at most, if nothing wakes us in time.
+    pub fn patience_ms(&self) -> Option<i32> {
         let hung_up = self.processors.iter().any(|p| p.hung_up);
         hung_up.then_some(ROUND_MS)
     }
 
-    fn drain(&mut self) {
+    /// Takes what would otherwise be overwritten.
+    pub fn drain(&mut self) {
         for processor in &self.processors {
             let before = self.bytes.len();
             processor.ring.drain(&mut self.bytes);
@@ -87,20 +90,16 @@ impl Receiver for Rings {
         }
     }
 
-    /// Hits by the bytes they take: every sample has the same size.
-    fn new_hits(&mut self) -> u64 {
+    /// Hits since the last time, by the bytes they take: every sample has the same size.
+    pub fn new_hits(&mut self) -> u64 {
         let hits = self.new_bytes / SAMPLE_BYTES;
         self.new_bytes %= SAMPLE_BYTES;
         hits as u64
     }
 
-    fn can_be_seen(&self) -> bool {
-        false
-    }
-
-    /// Hits of other processes (children on kernels that cannot exclude them) are
-    /// dropped.
-    fn collect(self: Box<Self>, pid: Option<i32>, into: &mut Collected) {
+    /// The hits of process `pid` in any order, and what was lost of them. Hits of other
+    /// processes (children on kernels that cannot exclude them) are dropped.
+    pub fn collect(self, pid: Option<i32>, into: &mut Collected) {
         let mut slots = BTreeMap::new();
         for (slot, event) in self.events() {
             match sys::event_id(event) {

@@ -194,14 +194,6 @@ pub fn open_own_sampling_watchpoint(address: u64) -> io::Result<OwnedFd> {
     opened_here(attr)
 }
 
-/// As [`open_own_watchpoint`], with a SIGTRAP at each access.
-pub fn open_own_signalling_watchpoint(address: u64) -> io::Result<OwnedFd> {
-    let mut attr = breakpoint_attr(address);
-    attr.set_remove_on_exec(1);
-    attr.set_sigtrap(1);
-    opened_here(attr)
-}
-
 /// Aims a watchpoint made by [`open_own_watchpoint`] elsewhere.
 pub fn re_aim(event: BorrowedFd<'_>, address: u64) -> io::Result<()> {
     let mut attr = breakpoint_attr(address);

@@ -3,6 +3,7 @@
 // block all signals meanwhile.
 #include "hooks.h"
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,6 +29,8 @@ static void *contends(void *argument) {
     for (long i = 0; i < times; i++) {
         long stored = (long)mine->tid << 32 | i, loaded, added = 1;
         __asm__ volatile("movq %%rax, (%%rdi)" : : "a"(stored), "D"(&word) : "memory");
+        // Another thread's turn, also where there is one processor for all.
+        sched_yield();
         __asm__ volatile("movq (%%rdi), %%rbx" : "=b"(loaded) : "D"(&word) : "memory");
         __asm__ volatile("lock xaddq %%rcx, (%%rdi)" : "+c"(added) : "D"(&word) : "memory");
         mine->values[3 * i] = stored;

@@ -16,6 +16,7 @@ static char *page;
 static sigjmp_buf way_out;
 static char alternate[65536];
 static volatile int depth, times;
+static volatile long watched;
 
 FUNCTION static int dereference(volatile int *p) { return *p; }
 FUNCTION static int caller_of_dereference(volatile int *p) { return dereference(p) + 1; }
@@ -116,7 +117,11 @@ int main(int argc, char **argv) {
     if (!strcmp(how, "does-not-nest")) { install(SIGBUS, nests, 0); raise(SIGBUS); return depth; }
     if (!strcmp(how, "breakpoints")) {
         install(SIGTRAP, counts, 0);
-        for (int i = 0; i < 5; i++) __asm__ volatile("int3");
+        __failsketch_arm(0, (uint64_t)&watched, 8);
+        for (int i = 0; i < 5; i++) {
+            watched = i;
+            __asm__ volatile("int3");
+        }
         return times;
     }
     if (!strcmp(how, "steps-over")) {

@@ -4,7 +4,6 @@
 #include "hooks.h"
 #include <dirent.h>
 #include <fcntl.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,11 +42,6 @@ int main(int argc, char **argv) {
     served = 1;
     const char *how = argc > 2 ? argv[2] : "";
     if (!strcmp(how, "takes-numbers")) events(take);
-    if (!strcmp(how, "blocks-signals")) {
-        sigset_t all;
-        sigfillset(&all);
-        sigprocmask(SIG_BLOCK, &all, 0);
-    }
     for (long i = atol(argv[1]); i > 0; i--) {
         usleep(1);
         if (!strcmp(how, "records-only"))

@@ -49,7 +49,7 @@ const SIGSEGV: i32 = 11;
 const SIGSYS: i32 = 31;
 
 const SA_SIGINFO: u64 = 4;
-pub const SA_RESETHAND: u64 = 0x8000_0000;
+const SA_RESETHAND: u64 = 0x8000_0000;
 const SA_RESTORER: u64 = 0x0400_0000;
 const SA_ONSTACK: u64 = 0x0800_0000;
 const SS_DISABLE: i32 = 2;
@@ -57,7 +57,7 @@ const ALTERNATE_STACK_BYTES: usize = 32 * 1024;
 /// A larger distance is no stack.
 const LARGEST_STACK: u64 = 1 << 30;
 const SIGNALS: usize = 32;
-pub const IGNORED: usize = 1;
+const IGNORED: usize = 1;
 /// `si_code` of a fault for which the kernel has no address.
 const SI_KERNEL: i32 = 0x80;
 const PAGE: u64 = 4096;
@@ -169,58 +169,25 @@ pub extern "C" fn step_in_front(signal: i32) {
             return;
         }
         LEFT.fetch_and(!bit, Ordering::Release);
-        let ours = in_front_of(&theirs);
+        let ours = match theirs.handler {
+            0 => sys::SignalAction {
+                handler: __failsketch_handler as *const () as usize,
+                flags: SA_SIGINFO | SA_ONSTACK | SA_RESTORER,
+                restorer: __failsketch_restorer as *const () as usize,
+                mask: u64::MAX,
+            },
+            // Without the flag the kernel leaves the siginfo unwritten; a handler that
+            // did not ask for it does not look at it.
+            _ => sys::SignalAction {
+                handler: __failsketch_handler as *const () as usize,
+                flags: theirs.flags | SA_SIGINFO,
+                ..theirs
+            },
+        };
         previous(signal).write(theirs);
         HELD.fetch_or(bit, Ordering::Release);
         if sys::sigaction(signal, &raw const ours, null_mut()) != 0 {
             HELD.fetch_and(!bit, Ordering::Release);
-        }
-    }
-}
-
-/// Our action for a signal for which the program has `theirs`.
-pub fn in_front_of(theirs: &sys::SignalAction) -> sys::SignalAction {
-    match theirs.handler {
-        0 => sys::SignalAction {
-            handler: __failsketch_handler as *const () as usize,
-            flags: SA_SIGINFO | SA_ONSTACK | SA_RESTORER,
-            restorer: __failsketch_restorer as *const () as usize,
-            mask: u64::MAX,
-        },
-        // Without the flag the kernel leaves the siginfo unwritten; a handler that
-        // did not ask for it does not look at it.
-        _ => sys::SignalAction {
-            handler: __failsketch_handler as *const () as usize,
-            flags: theirs.flags | SA_SIGINFO,
-            ..*theirs
-        },
-    }
-}
-
-/// Whether the kernel has our handler for a signal, and the program has none.
-#[cfg(not(failsketch_preload))]
-pub fn stands_before_the_default(signal: i32) -> bool {
-    // SAFETY: the signal's own entry.
-    let theirs = unsafe { previous(signal).read() };
-    HELD.load(Ordering::Acquire) & bit(signal) != 0 && theirs.handler == 0
-}
-
-/// Puts our handler, as `ours`, in front of `theirs` in one step: the kernel never has
-/// another one meanwhile. One that is ignored is really ignored.
-///
-/// # Safety
-/// `ours` must be made by [`in_front_of`] from `theirs`.
-#[cfg(not(failsketch_preload))]
-pub unsafe fn put_in_front(signal: i32, ours: &sys::SignalAction, theirs: &sys::SignalAction) {
-    // SAFETY: whole actions; both handlers are fit for the purpose.
-    unsafe {
-        previous(signal).write(*theirs);
-        if theirs.handler == IGNORED {
-            sys::sigaction(signal, theirs, null_mut());
-            HELD.fetch_and(!bit(signal), Ordering::Release);
-        } else {
-            HELD.fetch_or(bit(signal), Ordering::Release);
-            sys::sigaction(signal, ours, null_mut());
         }
     }
 }
@@ -236,7 +203,7 @@ pub extern "C" fn step_aside(signal: i32) {
     HELD.fetch_and(!bit, Ordering::Release);
 }
 
-pub fn previous(signal: i32) -> *mut sys::SignalAction {
+fn previous(signal: i32) -> *mut sys::SignalAction {
     let at = signal as usize % SIGNALS;
     // SAFETY: in bounds.
     unsafe { (&raw mut PREVIOUS).cast::<sys::SignalAction>().add(at) }
@@ -308,32 +275,16 @@ extern "C" fn caught(signal: i32, info: *const u8, context: *mut u8) -> usize {
     if signal == SIGSEGV && code == SI_KERNEL && unsafe { answer_for_the_counter(context) } {
         return 0;
     }
-    #[cfg(not(failsketch_preload))]
-    // SAFETY: as above.
-    if signal == SIGTRAP && unsafe { crate::watch::hits::take(code, info, context) } {
-        return 0;
-    }
     // SAFETY: the signal's own entry.
     let theirs = unsafe { previous(signal).read() };
-    if theirs.handler == IGNORED {
-        // It is so now; when the signal came it was not yet.
-        return 0;
-    }
     let region = state::region();
-    // One that stays in our hands is captured the first time only, too.
-    let seen = LEFT.load(Ordering::Acquire) & bit(signal) != 0;
-    if !region.is_null() && !seen {
+    if !region.is_null() {
         // SAFETY: a region in use stays mapped; the state word decides which
         // thread may write the rest.
         unsafe { capture(region, signal, code, info, context, theirs.handler != 0) };
     }
     if theirs.handler != 0 {
         // Under a filter of the program's own it stays ours: no system call.
-        #[cfg(not(failsketch_preload))]
-        if crate::trap::goes_on_in_theirs(signal, &theirs) {
-            LEFT.fetch_or(bit(signal), Ordering::Release);
-            return theirs.handler;
-        }
         if !state::sandboxed() {
             HELD.fetch_and(!bit(signal), Ordering::Release);
             if theirs.flags & SA_RESETHAND == 0 {
@@ -489,29 +440,13 @@ unsafe fn block_afterwards(signal: i32, context: *mut u8) {
 /// # Safety
 /// `context` must be the kernel's ucontext, `region` mapped and ours to write.
 unsafe fn capture_registers(region: *mut Region, context: *mut u8) {
-    const IP: usize = 16;
-    const FLAGS: usize = 17;
-    // SAFETY: both words lie within the structure; writes are in bounds.
+    // struct ucontext: flags, link and stack take 40 bytes; then the sigcontext:
+    // r8 … r15, di, si, bp, bx, dx, ax, cx, sp, ip, flags.
+    // SAFETY: all 18 words lie within the structure; writes are in bounds.
     unsafe {
         let word = |index: usize| context.add(40).cast::<u64>().add(index).read();
         let crash = &raw mut (*region).crash;
-        write_registers((&raw mut (*crash).registers).cast(), context);
-        (*crash).rip = word(IP);
-        (*crash).rflags = word(FLAGS);
-    }
-}
-
-/// Writes rax rbx rcx rdx rsi rdi rbp rsp r8 … r15.
-///
-/// # Safety
-/// There must be room for 16 words; `context` must be the kernel's ucontext.
-#[inline(never)]
-pub unsafe fn write_registers(into: *mut u64, context: *const u8) {
-    // struct ucontext: flags, link and stack take 40 bytes; then the sigcontext:
-    // r8 … r15, di, si, bp, bx, dx, ax, cx, sp, ip, flags.
-    // SAFETY: all words lie within the structure; writes are in bounds.
-    unsafe {
-        let word = |index: usize| context.add(40).cast::<u64>().add(index).read();
+        let into = (&raw mut (*crash).registers).cast::<u64>();
         into.add(0).write(word(13));
         into.add(1).write(word(11));
         into.add(2).write(word(14));
@@ -525,6 +460,8 @@ pub unsafe fn write_registers(into: *mut u64, context: *const u8) {
             into.add(8 + extended).write(word(extended));
             extended += 1;
         }
+        (*crash).rip = word(16);
+        (*crash).rflags = word(17);
     }
 }
 

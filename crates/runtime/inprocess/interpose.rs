@@ -1,5 +1,5 @@
-//! The C library's functions that we stand in front of: what frees memory, what
-//! installs signal handlers, and what blocks signals.
+//! The C library's functions that we stand in front of: what frees memory, and
+//! what installs signal handlers.
 //!
 //! * A watch on heap memory must end when the memory is given back: afterwards it
 //!   would report what another object does. `free`, `realloc` and `munmap` ask
@@ -10,24 +10,18 @@
 //!   sees and returns exactly what the program had set, and takes its place
 //!   again afterwards, in front of the new handler (`crash.rs`).
 //!
-//! * Hits of watchpoints may come by SIGTRAP (`watch/sigtrap.rs`). That ends before
-//!   the program blocks it, and its handler for it is kept by the runtime
-//!   (`trap.rs`). Functions that wait for signals need not be here: what they wait
-//!   for has been blocked before.
-//!
 //! All of them then do what the next definition does; nothing is allocated and
 //! `errno` is not touched. They live in the preloaded object, which the loader
 //! searches before the C library, and serve the runtime of a tracked build, too:
 //! that one finds [`TABLE`] through the shared memory and fills it.
 //!
 //! Deliberately absent: allocation. And what never comes here: a program that is
-//! static or brings its own allocator in its own file, handlers installed and
-//! signals blocked by raw system calls.
+//! static or brings its own allocator in its own file, handlers installed by
+//! raw system calls.
 
 use crate::{
     layout::{Interposed, VERSION, WATCH_SLOTS},
     next_symbol::{Found, next},
-    sys::SignalAction,
 };
 use core::{
     mem::transmute,
@@ -47,8 +41,6 @@ pub static mut TABLE: Interposed = Interposed {
     given_back: 0,
     step_aside: 0,
     step_in_front: 0,
-    set_action: 0,
-    blocks_trap: 0,
 };
 
 /// The next definition of `name`, found once; zero if there is none.
@@ -194,96 +186,11 @@ unsafe fn tell(word: *mut usize, signal: i32) {
     }
 }
 
-const SIGTRAP: i32 = 5;
-const ENOSYS: i32 = 38;
-const SA_RESTART: u64 = 0x1000_0000;
-const SA_RESETHAND: u64 = 0x8000_0000;
-const SA_NODEFER: u64 = 0x4000_0000;
-const SA_INTERRUPT: u64 = 0x2000_0000;
-const SA_RESTORER: u64 = 0x0400_0000;
-
-/// The C library's `struct sigaction`, where the set has 1024 bits.
-#[repr(C)]
-struct LibraryAction {
-    handler: usize,
-    mask: u64,
-    more_mask: [u64; 15],
-    flags: i32,
-    restorer: usize,
-}
-
-/// Lets the runtime set the action for SIGTRAP if it keeps that one; false if not.
-///
-/// # Safety
-/// Both are null or whole actions.
-unsafe fn kept(signal: i32, new: *const SignalAction, old: *mut SignalAction) -> bool {
-    if signal != SIGTRAP {
-        return false;
-    }
-    // SAFETY: the caller's promise; the function is the runtime's.
-    unsafe {
-        let address = AtomicUsize::from_ptr(&raw mut TABLE.set_action).load(Ordering::Acquire);
-        if address == 0 {
-            return false;
-        }
-        let set = transmute::<
-            usize,
-            extern "C" fn(i32, *const SignalAction, *mut SignalAction) -> i32,
-        >(address);
-        set(signal, new, old) != 0
-    }
-}
-
-const NO_ACTION: SignalAction = SignalAction {
-    handler: 0,
-    flags: 0,
-    restorer: 0,
-    mask: 0,
-};
-
-// The return path of a handler, which x86-64 has user space provide; the C library's
-// own does the same.
-unsafe extern "C" {
-    fn __failsketch_restorer();
-}
-
-/// What the C library would tell the kernel.
-fn action(handler: usize, flags: u64, mask: u64) -> SignalAction {
-    SignalAction {
-        handler,
-        flags: flags | SA_RESTORER,
-        restorer: __failsketch_restorer as *const () as usize,
-        mask,
-    }
-}
-
 /// # Safety
 /// As the C library's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sigaction(signal: i32, new: *const u8, old: *mut u8) -> i32 {
     static NEXT: AtomicUsize = AtomicUsize::new(0);
-    if signal == SIGTRAP {
-        let (new, old) = (new.cast::<LibraryAction>(), old.cast::<LibraryAction>());
-        let mut was = NO_ACTION;
-        // SAFETY: the caller's promise; only what is there is read and written.
-        unsafe {
-            let done = if new.is_null() {
-                kept(signal, core::ptr::null(), &raw mut was)
-            } else {
-                let wanted = action((*new).handler, (*new).flags as u32 as u64, (*new).mask);
-                kept(signal, &raw const wanted, &raw mut was)
-            };
-            if done {
-                if !old.is_null() {
-                    (*old).handler = was.handler;
-                    (*old).mask = was.mask;
-                    (*old).flags = was.flags as i32;
-                    (*old).restorer = was.restorer;
-                }
-                return 0;
-            }
-        }
-    }
     let address = found(&NEXT, b"sigaction");
     if address == 0 {
         return -1;
@@ -297,30 +204,15 @@ pub unsafe extern "C" fn sigaction(signal: i32, new: *const u8, old: *mut u8) ->
     result
 }
 
-/// The older functions: each takes a signal and a handler and returns a handler. Each
-/// says which flags its actions have, and whether they block the signal itself;
-/// `sigset`, which also changes what is blocked, counts as blocking.
+/// The older functions: each takes a signal and a handler and returns a handler.
 macro_rules! older {
-    ($($name:ident = $text:literal, $flags:expr, $blocks_itself:expr);*) => {$(
+    ($($name:ident = $text:literal),*) => {$(
         /// # Safety
         /// As the C library's.
         #[unsafe(no_mangle)]
         pub unsafe extern "C" fn $name(signal: i32, handler: usize) -> usize {
             static NEXT: AtomicUsize = AtomicUsize::new(0);
             const SIG_ERR: usize = usize::MAX;
-            const FLAGS: Option<u64> = $flags;
-            match FLAGS {
-                Some(flags) => {
-                    let mask = if $blocks_itself { 1 << ((signal - 1) & 63) } else { 0 };
-                    let (wanted, mut was) = (action(handler, flags, mask), NO_ACTION);
-                    // SAFETY: whole actions.
-                    if unsafe { kept(signal, &raw const wanted, &raw mut was) } {
-                        return was.handler;
-                    }
-                }
-                None if signal == SIGTRAP => tell_blocks(),
-                None => {}
-            }
             let address = found(&NEXT, $text);
             if address == 0 {
                 return SIG_ERR;
@@ -336,98 +228,10 @@ macro_rules! older {
     )*};
 }
 
-const ONCE: u64 = SA_RESETHAND | SA_NODEFER | SA_INTERRUPT;
 older!(
-    signal = b"signal", Some(SA_RESTART), true;
-    bsd_signal = b"bsd_signal", Some(SA_RESTART), true;
-    sysv_signal = b"sysv_signal", Some(ONCE), false;
-    __sysv_signal = b"__sysv_signal", Some(ONCE), false;
-    sigset = b"sigset", None, false
+    signal = b"signal",
+    bsd_signal = b"bsd_signal",
+    sysv_signal = b"sysv_signal",
+    __sysv_signal = b"__sysv_signal",
+    sigset = b"sigset"
 );
-
-/// Tells the runtime that SIGTRAP is about to be blocked.
-fn tell_blocks() {
-    // SAFETY: a word of the table; the function is the runtime's.
-    unsafe {
-        let address = AtomicUsize::from_ptr(&raw mut TABLE.blocks_trap).load(Ordering::Acquire);
-        if address != 0 {
-            transmute::<usize, extern "C" fn()>(address)();
-        }
-    }
-}
-
-/// Tells it if `set` has SIGTRAP in it.
-///
-/// # Safety
-/// `set` must be null or a signal set.
-unsafe fn tell_if_in(set: *const u64) {
-    // SAFETY: the caller's promise.
-    if !set.is_null() && unsafe { set.read() } & 1 << (SIGTRAP - 1) != 0 {
-        tell_blocks();
-    }
-}
-
-/// Functions that change what a thread blocks; on failure each returns what it says.
-macro_rules! masks {
-    ($($name:ident = $text:literal, $failure:expr);*) => {$(
-        /// # Safety
-        /// As the C library's.
-        #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn $name(how: i32, set: *const u64, old: *mut u64) -> i32 {
-            static NEXT: AtomicUsize = AtomicUsize::new(0);
-            const SIG_UNBLOCK: i32 = 1;
-            // SAFETY: the caller's promise, passed on.
-            unsafe {
-                if how != SIG_UNBLOCK {
-                    tell_if_in(set);
-                }
-                match found(&NEXT, $text) {
-                    0 => $failure,
-                    address => transmute::<
-                        usize,
-                        extern "C" fn(i32, *const u64, *mut u64) -> i32,
-                    >(address)(how, set, old),
-                }
-            }
-        }
-    )*};
-}
-
-masks!(
-    sigprocmask = b"sigprocmask", -1;
-    pthread_sigmask = b"pthread_sigmask", ENOSYS
-);
-
-/// # Safety
-/// As the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn sighold(signal: i32) -> i32 {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    if signal == SIGTRAP {
-        tell_blocks();
-    }
-    match found(&NEXT, b"sighold") {
-        0 => -1,
-        // SAFETY: the caller's promise, passed on.
-        address => unsafe { transmute::<usize, extern "C" fn(i32) -> i32>(address)(signal) },
-    }
-}
-
-/// What a new thread will block.
-///
-/// # Safety
-/// As the C library's.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn pthread_attr_setsigmask_np(attr: *mut u8, set: *const u64) -> i32 {
-    static NEXT: AtomicUsize = AtomicUsize::new(0);
-    // SAFETY: the caller's promise, passed on.
-    unsafe {
-        tell_if_in(set);
-        match found(&NEXT, b"pthread_attr_setsigmask_np") {
-            0 => ENOSYS,
-            address => {
-                transmute::<usize, extern "C" fn(*mut u8, *const u64) -> i32>(address)(attr, set)
-            }
-        }
-    }
-}

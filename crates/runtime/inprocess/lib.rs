@@ -44,8 +44,6 @@ mod text;
 #[cfg(not(failsketch_preload))]
 mod threads;
 #[cfg(not(failsketch_preload))]
-mod trap;
-#[cfg(not(failsketch_preload))]
 mod watch;
 
 /// A shared object must have a panic handler even where nothing panics.

@@ -1,9 +1,9 @@
-//! `struct perf_event_attr` as far as watchpoints need it: version 5 (112 bytes) for
-//! rings, which old kernels know, and version 7 (128 bytes) for signals.
+//! `struct perf_event_attr` as far as watchpoints need it: version 5, 112 bytes, which
+//! old kernels know.
 
 use crate::layout::{WATCH_REGISTERS, WATCH_SAMPLE_TYPE, WATCH_STACK_BYTES, WATCH_WAKEUP_BYTES};
 
-pub const PERF_TYPE_BREAKPOINT: u32 = 5;
+const PERF_TYPE_BREAKPOINT: u32 = 5;
 const HW_BREAKPOINT_RW: u32 = 3;
 const CLOCK_MONOTONIC: i32 = 1;
 
@@ -16,10 +16,6 @@ const SAMPLE_ID_ALL: u64 = 1 << 18;
 const USE_CLOCKID: u64 = 1 << 25;
 const INHERIT_THREAD: u64 = 1 << 35;
 const REMOVE_ON_EXEC: u64 = 1 << 36;
-const SIGTRAP: u64 = 1 << 37;
-const SAMPLE_ADDRESS: u64 = 1 << 3;
-const VERSION_5: u32 = 112;
-const VERSION_7: u32 = 128;
 
 #[repr(C)]
 pub struct PerfEventAttr {
@@ -42,13 +38,9 @@ pub struct PerfEventAttr {
     pub aux_watermark: u32,
     pub sample_max_stack: u16,
     pub reserved: u16,
-    pub aux_sample_size: u32,
-    pub aux_action: u32,
-    /// What the signal carries.
-    pub signal_data: u64,
 }
 
-const _: () = assert!(size_of::<PerfEventAttr>() == VERSION_7 as usize);
+const _: () = assert!(size_of::<PerfEventAttr>() == 112);
 
 impl PerfEventAttr {
     /// Fills a zeroed attribute for a watchpoint that watches nothing yet. It is
@@ -56,7 +48,7 @@ impl PerfEventAttr {
     /// threads, wherever it is aimed.
     pub fn sleep_at(&mut self, address: u64) {
         self.kind = PERF_TYPE_BREAKPOINT;
-        self.size = VERSION_5;
+        self.size = size_of::<PerfEventAttr>() as u32;
         self.sample_period = 1;
         self.sample_type = WATCH_SAMPLE_TYPE;
         self.flags = DISABLED
@@ -75,32 +67,6 @@ impl PerfEventAttr {
         self.sample_regs_user = WATCH_REGISTERS;
         self.sample_stack_user = WATCH_STACK_BYTES;
         self.clockid = CLOCK_MONOTONIC;
-    }
-
-    /// The same for one whose hits come by SIGTRAP, with `data`. Each such event is
-    /// one for all processors, and never another process's.
-    pub fn sleep_signalling_at(&mut self, address: u64, data: u64) {
-        self.kind = PERF_TYPE_BREAKPOINT;
-        self.size = VERSION_7;
-        self.sample_period = 1;
-        // Without it the signal carries no address.
-        self.sample_type = SAMPLE_ADDRESS;
-        self.flags = DISABLED
-            | INHERIT
-            | EXCLUDE_KERNEL
-            | EXCLUDE_HV
-            | INHERIT_THREAD
-            | REMOVE_ON_EXEC
-            | SIGTRAP;
-        self.wakeup = 0;
-        self.breakpoint_type = HW_BREAKPOINT_RW;
-        self.breakpoint_address = address;
-        self.breakpoint_length = 8;
-        // Rings may have been tried with it before.
-        self.sample_regs_user = 0;
-        self.sample_stack_user = 0;
-        self.clockid = 0;
-        self.signal_data = data;
     }
 
     /// Aims it, and wakes it.

@@ -13,7 +13,7 @@ use crate::{
 #[cfg(not(failsketch_preload))]
 use crate::{
     layout::{VERSION, WATCH_SLOTS},
-    state, sys, trap, watch,
+    state, sys, watch,
 };
 #[cfg(not(failsketch_preload))]
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64};
@@ -51,14 +51,6 @@ pub unsafe fn join(region: *mut Region) {
                 &raw mut (*table).given_back,
                 watch::given_back as *const () as usize,
             );
-            put(
-                &raw mut (*table).set_action,
-                trap::set_action as *const () as usize,
-            );
-            put(
-                &raw mut (*table).blocks_trap,
-                watch::sigtrap::program_blocks as *const () as usize,
-            );
             TABLE.store(table, Ordering::Release);
         }
     }
@@ -83,12 +75,6 @@ unsafe fn table(region: *mut Region) -> *mut Interposed {
         }
         at as *mut Interposed
     }
-}
-
-/// Whether somebody tells us what the program does.
-#[cfg(not(failsketch_preload))]
-pub fn is_joined() -> bool {
-    !TABLE.load(Ordering::Acquire).is_null()
 }
 
 /// A slot watches `address` now; zero for nothing.

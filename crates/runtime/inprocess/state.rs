@@ -19,7 +19,7 @@
 
 use crate::layout::{Control, Region};
 #[cfg(not(failsketch_preload))]
-use crate::layout::{Hits, MAX_CPUS, WATCH_SLOTS};
+use crate::layout::{MAX_CPUS, WATCH_SLOTS};
 #[cfg(not(failsketch_preload))]
 use crate::perf_attr::PerfEventAttr;
 use crate::sys;
@@ -69,25 +69,13 @@ const STATE_SIZE: usize = size_of::<State>().next_multiple_of(PAGE);
 #[repr(C)]
 pub struct Watch {
     pub ready: AtomicU32,
-    /// Hits come by SIGTRAP: one of the constants of `watch/sigtrap.rs`.
-    pub taking: AtomicU32,
-    /// Where those go.
-    pub hits: AtomicPtr<Hits>,
-    /// How often the watchpoint that is tried first has fired, and on what.
-    pub tried: AtomicU32,
-    /// Not zero: the slots have been put to sleep for good.
-    pub asleep: AtomicU32,
     /// Bit n: the events of slot n have been closed for good.
     pub released: AtomicU32,
-    pub padding: u32,
-    pub tried_word: AtomicU64,
     /// What each slot is aimed at: size's logarithm in the top bits, address below.
     pub aim: [AtomicU64; WATCH_SLOTS],
     /// One while a thread is aiming the slot: it alone may touch `attr`.
     pub aiming: [AtomicU32; WATCH_SLOTS],
     pub attr: [PerfEventAttr; WATCH_SLOTS],
-    /// What puts a slot whose hits come by SIGTRAP to sleep; written once.
-    pub sleeping: [PerfEventAttr; WATCH_SLOTS],
     /// By processor, then slot; -1 where there is none.
     pub fds: [[i32; WATCH_SLOTS]; MAX_CPUS],
 }

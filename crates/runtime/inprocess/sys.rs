@@ -39,18 +39,6 @@ const IOCTL: usize = 16;
 const SENDMSG: usize = 46;
 #[cfg(not(failsketch_preload))]
 const PERF_EVENT_OPEN: usize = 298;
-#[cfg(not(failsketch_preload))]
-const RT_SIGPROCMASK: usize = 14;
-#[cfg(not(failsketch_preload))]
-const UNAME: usize = 63;
-#[cfg(not(failsketch_preload))]
-const FTRUNCATE: usize = 77;
-#[cfg(not(failsketch_preload))]
-const FALLOCATE: usize = 285;
-#[cfg(not(failsketch_preload))]
-const PRLIMIT64: usize = 302;
-#[cfg(not(failsketch_preload))]
-const MEMFD_CREATE: usize = 319;
 #[cfg(failsketch_preload)]
 const EXIT_GROUP: usize = 231;
 
@@ -356,10 +344,6 @@ pub unsafe fn sendmsg(fd: i32, message: *const u8) -> isize {
     }
 }
 
-/// For [`perf_event_open`]: wherever the thread runs.
-#[cfg(not(failsketch_preload))]
-pub const ANY_CPU: usize = usize::MAX;
-
 /// Opens an event of this process on one processor, close-on-exec.
 ///
 /// # Safety
@@ -375,90 +359,6 @@ pub unsafe fn perf_event_open(attr: *const u8, cpu: usize) -> isize {
             [attr as usize, 0, cpu, NO_GROUP, PERF_FLAG_FD_CLOEXEC, 0],
         )
     }
-}
-
-/// The signals that the calling thread blocks; bit n−1 for signal n.
-#[cfg(not(failsketch_preload))]
-pub fn blocked_signals() -> u64 {
-    let mut mask = 0u64;
-    // SAFETY: nothing is changed; the kernel writes eight bytes.
-    unsafe { syscall(RT_SIGPROCMASK, [0, 0, &raw mut mask as usize, 8, 0, 0]) };
-    mask
-}
-
-/// The kernel's version and subversion; zeros if it does not tell.
-#[cfg(not(failsketch_preload))]
-pub fn kernel_release() -> (u32, u32) {
-    // struct utsname: six strings of 65 bytes, the release is the third.
-    const LENGTH: usize = 6 * 65;
-    let mut name = core::mem::MaybeUninit::<[u8; LENGTH]>::uninit();
-    let at = name.as_mut_ptr().cast::<u8>();
-    let mut numbers = (0u32, 0u32);
-    // SAFETY: the structure has that size; both loops end at the first byte that is
-    // no digit, at the latest at the zero that ends each string.
-    unsafe {
-        if syscall(UNAME, [at as usize, 0, 0, 0, 0, 0]) < 0 {
-            return (0, 0);
-        }
-        let mut from = at.add(2 * 65);
-        while (*from).is_ascii_digit() {
-            numbers.0 = numbers.0.wrapping_mul(10).wrapping_add((*from - b'0') as u32);
-            from = from.add(1);
-        }
-        if *from == b'.' {
-            from = from.add(1);
-            while (*from).is_ascii_digit() {
-                numbers.1 = numbers.1.wrapping_mul(10).wrapping_add((*from - b'0') as u32);
-                from = from.add(1);
-            }
-        }
-    }
-    numbers
-}
-
-/// A file in memory of `length` bytes whose pages all exist, or a negative errno.
-/// `name` ends in a zero byte. A limit on files holds for these, too, and whoever
-/// exceeds it gets a signal: so it is asked first.
-#[cfg(not(failsketch_preload))]
-pub fn memory_file(name: &[u8], length: usize) -> isize {
-    const MFD_CLOEXEC: usize = 1;
-    const RLIMIT_FSIZE: usize = 1;
-    const EFBIG: isize = -27;
-    let mut limit = [0u64; 2];
-    // SAFETY: the kernel writes two words.
-    let told = unsafe { syscall(PRLIMIT64, [0, RLIMIT_FSIZE, 0, &raw mut limit as usize, 0, 0]) };
-    let [limit, _] = limit;
-    if told < 0 || limit < length as u64 {
-        return EFBIG;
-    }
-    // SAFETY: callers pass literals that end in a zero byte; the rest are integers.
-    unsafe {
-        let fd = syscall(MEMFD_CREATE, [name.as_ptr() as usize, MFD_CLOEXEC, 0, 0, 0, 0]);
-        if fd < 0 {
-            return fd;
-        }
-        let mut result = syscall(FTRUNCATE, [fd as usize, length, 0, 0, 0, 0]);
-        if result == 0 {
-            result = syscall(FALLOCATE, [fd as usize, 0, 0, length, 0, 0]);
-        }
-        if result < 0 {
-            close(fd as i32);
-            return result;
-        }
-        fd
-    }
-}
-
-/// CLOCK_MONOTONIC in nanoseconds.
-#[cfg(not(failsketch_preload))]
-pub fn monotonic_ns() -> u64 {
-    const CLOCK_MONOTONIC: usize = 1;
-    let mut time = [0u64; 2];
-    let into = &raw mut time as usize;
-    // SAFETY: a timespec is two words.
-    unsafe { syscall(CLOCK_GETTIME, [CLOCK_MONOTONIC, into, 0, 0, 0, 0]) };
-    let [seconds, nanoseconds] = time;
-    seconds * 1_000_000_000 + nanoseconds
 }
 
 #[cfg(failsketch_preload)]

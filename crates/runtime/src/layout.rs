@@ -15,7 +15,7 @@
 /// "FSKETCH" and a byte that no text has.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"FSKETCH\x01");
 /// Grows with every change of this file.
-pub const VERSION: u32 = 12;
+pub const VERSION: u32 = 13;
 
 /// Stands right before the constructor of the runtime inside a tracked build, at a
 /// multiple of its own length: so the agent finds it in a file without symbols.
@@ -119,47 +119,9 @@ pub const CALL_REPLY: u32 = 3;
 /// The agent answered that it could not use the events.
 pub const CALL_AGENT: u32 = 4;
 pub const CALL_MMAP: u32 = 5;
-/// The agent does not want this way.
-pub const CALL_WAY: u32 = 6;
-/// Before Linux 5.19 a hit kills a process that blocks SIGTRAP.
-pub const CALL_KERNEL: u32 = 7;
-/// Nothing stands in front of the C library, so a program that blocks SIGTRAP or
-/// handles it would not be seen.
-pub const CALL_INTERPOSED: u32 = 8;
-/// A debugger would get our signals.
-pub const CALL_TRACED: u32 = 9;
-/// The program handles or ignores SIGTRAP.
-pub const CALL_HANDLER: u32 = 10;
-/// The program was started with SIGTRAP blocked.
-pub const CALL_BLOCKED: u32 = 11;
-/// There is no memory for hits.
-pub const CALL_MEMORY: u32 = 12;
-/// Everything was accepted, but the watchpoint that was tried did not fire.
-pub const CALL_PROBE: u32 = 13;
-
-/// Ways in which hits come: values of [`Header::watch_way`], which the agent
-/// allows, and of [`Header::watch_way_used`].
-pub const WAY_ANY: u32 = 0;
-/// Through a perf ring for each processor.
-pub const WAY_RING: u32 = 1;
-/// By SIGTRAP to the thread that made the access.
-pub const WAY_SIGTRAP: u32 = 2;
-
-/// Values of [`Header::watch_ended`]: why no slot is aimed any more, of hits that
-/// come by SIGTRAP.
-pub const ENDED_NOT: u32 = 0;
-/// The program was about to block SIGTRAP.
-pub const ENDED_BLOCKED: u32 = 1;
-/// The program was about to install its own handler for SIGTRAP.
-pub const ENDED_HANDLER: u32 = 2;
-/// Hits came late: SIGTRAP was blocked in a way that could not be seen.
-pub const ENDED_LATE: u32 = 3;
 
 /// Messages over the socket: the processor whose descriptors come along, or this.
 pub const LAST_MESSAGE: u32 = u32::MAX;
-/// Or this, with the events of hits that come by SIGTRAP, one for each slot, and
-/// after them the memory of [`Hits`].
-pub const SIGTRAP_MESSAGE: u32 = u32::MAX - 1;
 /// The agent's one-byte answers.
 pub const REPLY_READY: u8 = 1;
 pub const REPLY_REFUSED: u8 = 0;
@@ -283,8 +245,7 @@ pub struct Header {
     /// Not zero: the program has a runtime of its own, and the preloaded object
     /// only serves it.
     pub tracked: u32,
-    /// One of the `WAY_` constants: how hits may come.
-    pub watch_way: u32,
+    pub tracked_padding: u32,
     /// Where the program's own runtime starts, as its file counts addresses; zero if
     /// that is not known.
     pub start: u64,
@@ -317,14 +278,6 @@ pub struct Header {
     pub watch_refused_errno: i32,
     /// Processors on which events were opened.
     pub watch_cpus: u32,
-    /// How hits come, once `watch_state` says that they do.
-    pub watch_way_used: u32,
-    /// As `watch_refused_call`, which tells of rings, for hits by SIGTRAP; zero if
-    /// that was not tried.
-    pub sigtrap_refused_call: u32,
-    pub sigtrap_refused_errno: i32,
-    /// One of the `ENDED_` constants.
-    pub watch_ended: u32,
     /// Not zero: the process has closed its watchpoints, as the agent asked.
     pub watch_released: u32,
     pub header_padding: u32,
@@ -366,12 +319,6 @@ pub struct Interposed {
     /// its handler; it has done so.
     pub step_aside: usize,
     pub step_in_front: usize,
-    /// `extern "C" fn(signal: i32, new: *const Action, old: *mut Action) -> i32`,
-    /// with the kernel's actions: does what `sigaction` does and returns 1, or
-    /// does nothing and returns 0.
-    pub set_action: usize,
-    /// `extern "C" fn()`: the program is about to block SIGTRAP.
-    pub blocks_trap: usize,
 }
 
 /// Values of [`Control::off_reason`].
@@ -423,49 +370,6 @@ pub struct Control {
     /// How long the agent may be silent, in ticks, before hooks take it for dead.
     pub patience: u64,
 }
-
-/// Hits by SIGTRAP that there is room for. After as many the agent ends the
-/// watching of a run anyway, so nothing is ever overwritten.
-pub const HIT_ROOM: usize = 2048;
-
-/// One hit that came by SIGTRAP, with what a sample of a ring has.
-#[repr(C)]
-#[derive(Clone, Copy)]
-pub struct Hit {
-    /// Not zero: it is whole. Written last.
-    pub whole: u32,
-    pub slot: u32,
-    pub tid: u32,
-    /// Bytes of `stack` that could be read.
-    pub stack_length: u32,
-    /// CLOCK_MONOTONIC, nanoseconds, when it was handled.
-    pub time: u64,
-    /// After the access.
-    pub ip: u64,
-    pub address: u64,
-    /// rax rbx rcx rdx rsi rdi rbp rsp r8 … r15
-    pub registers: [u64; 16],
-    pub stack: [u8; WATCH_STACK_BYTES as usize],
-}
-
-/// Hits that come by SIGTRAP: a memfd of their own, which the runtime makes and
-/// sends only if rings are refused. A megabyte more in every region would make
-/// every start dearer.
-#[repr(C)]
-pub struct Hits {
-    /// Places that were taken; more than [`HIT_ROOM`] if there was no room.
-    pub taken: u64,
-    /// Hits that came late, when SIGTRAP was unblocked: what the registers were is
-    /// not known. They have no place.
-    pub late: u64,
-    /// Hits that were not written down because the program has a seccomp filter.
-    pub sandboxed: u64,
-    pub padding: u64,
-    pub hits: [Hit; HIT_ROOM],
-}
-
-/// The size of the memfd.
-pub const HITS_SIZE: usize = size_of::<Hits>().next_multiple_of(4096);
 
 /// What the crash handler captured.
 #[repr(C)]

@@ -26,8 +26,6 @@ pub struct RegionSettings {
     pub socket: Option<RawFd>,
     /// How often slots may be re-aimed in one run.
     pub arm_limit: u64,
-    /// One of the layout's `WAY_` constants.
-    pub watch_way: u32,
     /// How long the program may wait for the agent to take its watchpoints.
     pub reply_patience_ms: u64,
     /// The program has a runtime of its own, whose threads record: what is preloaded
@@ -87,10 +85,6 @@ impl RegionFile {
         put(
             offset_of!(Header, reply_patience_ms),
             &settings.reply_patience_ms.to_le_bytes(),
-        )?;
-        put(
-            offset_of!(Header, watch_way),
-            &settings.watch_way.to_le_bytes(),
         )?;
         put(
             offset_of!(Header, tracked),

@@ -194,12 +194,6 @@ impl LiveRegion {
             != 0
     }
 
-    pub fn sandboxed(&self) -> bool {
-        self.control(offset_of!(Control, sandboxed))
-            .load(Ordering::Acquire)
-            != 0
-    }
-
     pub fn set_sandboxed(&self, sandboxed: bool) {
         self.control(offset_of!(Control, sandboxed))
             .store(sandboxed.into(), Ordering::Release);

@@ -3,7 +3,6 @@
 
 mod crash;
 pub(crate) mod file;
-mod hits;
 mod live;
 mod reader;
 mod threads;
@@ -11,7 +10,6 @@ mod words;
 
 pub use crash::CrashCapture;
 pub use file::{RegionFile, RegionSettings};
-pub use hits::SignalledHits;
 pub use live::LiveRegion;
 pub use reader::{Remains, WatchState, WatchStatus};
 pub use threads::EndedThreads;

@@ -5,10 +5,8 @@ use super::crash::CrashCapture;
 use super::threads::{self, EndedThreads, ThreadRemains};
 use super::words::Words;
 use runtime::layout::{
-    CALL_AGENT, CALL_BLOCKED, CALL_HANDLER, CALL_INTERPOSED, CALL_KERNEL, CALL_MEMORY, CALL_MMAP,
-    CALL_PERF_EVENT_OPEN, CALL_PROBE, CALL_REPLY, CALL_SENDMSG, CALL_TRACED, CALL_WAY, Control,
-    ENDED_BLOCKED, ENDED_HANDLER, ENDED_NOT, Header, MAPS_BYTES, Region, THREAD_SLOTS, ThreadSlot,
-    WATCH_READY, WATCH_REFUSED, WAY_SIGTRAP,
+    CALL_AGENT, CALL_MMAP, CALL_PERF_EVENT_OPEN, CALL_REPLY, CALL_SENDMSG, Control, Header,
+    MAPS_BYTES, Region, THREAD_SLOTS, ThreadSlot, WATCH_READY, WATCH_REFUSED,
 };
 use sketch_model::{ThreadIndex, ThreadRecord};
 use std::mem::{offset_of, size_of};
@@ -20,10 +18,8 @@ pub enum WatchState {
     Untried,
     /// Hits come through rings.
     Ready,
-    /// They come by SIGTRAP, and this is why not through rings.
-    Signalled(String),
-    /// Why there are none, in words; rings first, then signals if they were tried.
-    Refused(String, Option<String>),
+    /// Why there are none, in words.
+    Refused(String),
 }
 
 /// What the runtime says of its watchpoints.
@@ -37,8 +33,6 @@ pub struct WatchStatus {
     pub arms_sandboxed: u64,
     pub arms_own_stack: u64,
     pub disarms: u64,
-    /// The program did something that hits by SIGTRAP would have disturbed.
-    pub backed_off: bool,
     /// They were closed before the run ended.
     pub released: bool,
 }
@@ -46,7 +40,7 @@ pub struct WatchStatus {
 impl WatchStatus {
     /// Whether watchpoints were open to the end, aimed or not.
     pub fn stayed_open(&self) -> bool {
-        !self.released && matches!(self.state, WatchState::Ready | WatchState::Signalled(_))
+        !self.released && self.state == WatchState::Ready
     }
 }
 
@@ -193,35 +187,14 @@ fn read_watch(words: Words<'_>, gaps: &mut Vec<String>) -> WatchStatus {
     let header = offset_of!(Region, header);
     let u64_of = |field: usize| words.u64(header + field);
     let u32_of = |field: usize| words.u32(header + field);
-    let rings = || {
-        refusal(
+    let state = match u32_of(offset_of!(Header, watch_state)) {
+        WATCH_READY => WatchState::Ready,
+        WATCH_REFUSED => WatchState::Refused(refusal(
             u32_of(offset_of!(Header, watch_refused_call)),
             words.i32(header + offset_of!(Header, watch_refused_errno)),
-        )
-    };
-    let signals = || {
-        let call = u32_of(offset_of!(Header, sigtrap_refused_call));
-        let errno = words.i32(header + offset_of!(Header, sigtrap_refused_errno));
-        (call != 0).then(|| refusal(call, errno))
-    };
-    let by_signals = u32_of(offset_of!(Header, watch_way_used)) == WAY_SIGTRAP;
-    let state = match u32_of(offset_of!(Header, watch_state)) {
-        WATCH_READY if by_signals => WatchState::Signalled(rings()),
-        WATCH_READY => WatchState::Ready,
-        WATCH_REFUSED => WatchState::Refused(rings(), signals()),
+        )),
         _ => WatchState::Untried,
     };
-    let ended = u32_of(offset_of!(Header, watch_ended));
-    if ended != ENDED_NOT {
-        let what = match ended {
-            ENDED_BLOCKED => "the program blocked SIGTRAP",
-            ENDED_HANDLER => "the program installed its own handler for SIGTRAP",
-            _ => "SIGTRAP was blocked in a way that could not be foreseen",
-        };
-        gaps.push(format!(
-            "watching ended before the run did: {what}, and hits come by SIGTRAP"
-        ));
-    }
     let status = WatchStatus {
         state,
         armed: u64_of(offset_of!(Header, arms)),
@@ -231,7 +204,6 @@ fn read_watch(words: Words<'_>, gaps: &mut Vec<String>) -> WatchStatus {
         arms_sandboxed: u64_of(offset_of!(Header, arms_sandboxed)),
         arms_own_stack: u64_of(offset_of!(Header, arms_own_stack)),
         disarms: u64_of(offset_of!(Header, disarms)),
-        backed_off: ended != ENDED_NOT,
         released: u32_of(offset_of!(Header, watch_released)) != 0,
     };
     for (count, what) in [
@@ -276,16 +248,6 @@ fn refusal(call: u32, errno: i32) -> String {
         CALL_REPLY => "the agent did not take the watchpoints in time".into(),
         CALL_AGENT => "the agent could not use the watchpoints".into(),
         CALL_MMAP => "the program could not map a page for the watchpoints".into(),
-        CALL_WAY => "this way was not asked for".into(),
-        CALL_KERNEL => "before Linux 5.19 a hit may kill a program that blocks SIGTRAP".into(),
-        CALL_INTERPOSED => {
-            "nothing is preloaded that would see the program block or handle SIGTRAP".into()
-        }
-        CALL_TRACED => "the program is being debugged".into(),
-        CALL_HANDLER => "the program handles or ignores SIGTRAP".into(),
-        CALL_BLOCKED => "the program was started with SIGTRAP blocked".into(),
-        CALL_MEMORY => format!("the program could not have memory for hits: {reason}"),
-        CALL_PROBE => "a watchpoint that was tried did not fire".into(),
         other => format!("the watchpoints were refused at step {other}: {reason}"),
     }
 }

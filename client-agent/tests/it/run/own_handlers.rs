@@ -82,6 +82,14 @@ fn a_program_that_lives_by_its_handlers_lives_on() {
 }
 
 #[test]
+fn a_handler_of_sigtrap_gets_breakpoints_and_no_hits_of_watchpoints() {
+    let [_, tracked] = Handlers::new().run("breakpoints");
+    assert_eq!(tracked.watch.refused, None);
+    let hits = (tracked.watch.counted, tracked.watch.hits.len());
+    assert_eq!(hits, (5, 5), "{:?}", tracked.gaps);
+}
+
+#[test]
 fn the_first_crash_is_captured_before_the_programs_own_handler_runs() {
     let handlers = Handlers::new();
     for how in DIE_OF_A_DEREFERENCE {

@@ -4,5 +4,4 @@ mod oracle;
 mod tiers;
 mod watch_ends;
 mod watch_release;
-mod watch_signals;
 mod watch_values;

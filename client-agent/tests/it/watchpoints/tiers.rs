@@ -4,8 +4,11 @@
 use crate::common::{AGENT, FakeServer, Workshop, read_record, signed_patch};
 use sketch_model::{RunRecord, Tier};
 use std::{
+    fs,
+    io::{BufRead, BufReader},
+    os::unix::{fs::PermissionsExt, process::CommandExt},
     path::PathBuf,
-    process::{Command, Output},
+    process::{Command, Output, Stdio},
 };
 
 /// Runs the agent on the tracked build where one system call is refused.
@@ -73,6 +76,97 @@ fn a_policy_without_watchpoints_leaves_hooks_alone_and_says_so() {
     );
     let (_, record) = workshop.record_tracked_with(&no_watchpoints, &pair, &["kinds"]);
     assert_eq!(record.threads[0].head.len(), 6);
+}
+
+/// In the configuration, twice, and by a flag that beats it.
+#[test]
+fn ways_of_earlier_versions_are_rings_and_the_agent_says_so_in_one_line() {
+    let workshop = Workshop::new();
+    let pair = workshop.compile_pair(&[]);
+    let file = workshop.path("agent.toml");
+    let path = file.to_str().expect("text");
+    let told = |text: &str, options: &[&str]| -> Vec<String> {
+        fs::write(&file, text).expect("written");
+        let options = [&["--config", path], options].concat();
+        let (output, record) = workshop.record_tracked_with(&options, &pair, &["watch"]);
+        assert_eq!(record.watch.refused, None, "{text} {options:?}");
+        assert!(record.watch.counted > 0, "{text} {options:?}");
+        assert_eq!(record.watch.hits.len() as u64, record.watch.counted);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        let lines = said.lines().filter(|line| line.contains("watch_way"));
+        lines.map(str::to_owned).collect()
+    };
+    let said = |way: &str| {
+        let line = "is read as `ring`: hits no longer come by SIGTRAP";
+        [format!("failsketch-agent: watch_way `{way}` {line}")]
+    };
+    let twice = "[policy]\nwatch_way = \"any\"\n\
+                 [[program]]\nmatch = \"x\"\npolicy = { watch_way = \"any\" }\n";
+    assert_eq!(told(twice, &[]), said("any"));
+    assert_eq!(told("", &["--watch-way", "sigtrap"]), said("sigtrap"));
+    assert_eq!(told(twice, &["--watch-way", "sigtrap"]), said("sigtrap"));
+    assert_eq!(told("", &["--watch-way", "ring"]), [""; 0]);
+}
+
+/// A user who may lock no more memory: an ordinary one, since root may always.
+#[test]
+fn where_rings_cannot_be_mapped_hooks_go_on_and_the_record_says_why() {
+    let workshop = Workshop::new();
+    let pair = workshop.compile_pair(&[]);
+    // SAFETY: takes no arguments.
+    let user = match unsafe { libc::geteuid() } {
+        0 => 61917,
+        user => user,
+    };
+    let hold = workshop.compile("hold", "hold", &[]);
+    fs::set_permissions(workshop.path(""), fs::Permissions::from_mode(0o777)).expect("allowed");
+    let mut holder = Command::new(hold)
+        .arg(user.to_string())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("starts");
+    let mut said = String::new();
+    let output = holder.stdout.take().expect("is piped");
+    BufReader::new(output).read_line(&mut said).expect("read");
+    assert_eq!(said, "held\n");
+
+    let server = FakeServer::start(Some(signed_patch(&pair.0, &pair.1)));
+    // As the agent's own file may be out of that user's reach.
+    let agent = workshop.path("agent");
+    fs::copy(AGENT, &agent).expect("copied");
+    let mut command = Command::new(agent);
+    command
+        .args(["run", "--canary", "1", "--max-overhead", "0", "--cache"])
+        .arg(workshop.path("cache"))
+        .args(["--server", &server.url, "--key", &server.key(), "--"])
+        .arg(&pair.0)
+        .arg("watch-and-crash")
+        .uid(user);
+    // SAFETY: one system call between fork and exec.
+    unsafe {
+        command.pre_exec(|| {
+            let none = libc::rlimit {
+                rlim_cur: 0,
+                rlim_max: 0,
+            };
+            libc::setrlimit(libc::RLIMIT_MEMLOCK, &raw const none);
+            Ok(())
+        });
+    }
+    let output = command.output().expect("starts");
+    drop(holder.stdin.take());
+    holder.wait().expect("ends");
+    let complaint = String::from_utf8_lossy(&output.stderr).into_owned();
+    use std::os::unix::process::ExitStatusExt;
+    assert_eq!(output.status.signal(), Some(libc::SIGSEGV), "{complaint}");
+    let records = server.records();
+    let record = records.first().expect(&complaint);
+    assert_eq!(record.threads[0].head.len(), 1);
+    assert_eq!((record.watch.counted, record.watch.hits.len()), (0, 0));
+    let began = "mmap of a watchpoint ring was refused: Operation not permitted";
+    let refused = record.watch.refused.as_deref().unwrap_or_default();
+    assert!(refused.starts_with(began), "{refused:?}");
 }
 
 #[test]

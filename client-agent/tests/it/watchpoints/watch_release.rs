@@ -79,24 +79,3 @@ fn hooks_that_aim_nothing_close_them_too() {
     assert_eq!(open, 0);
     assert!(ended_for_switches(&record), "{:?}", record.gaps);
 }
-
-#[test]
-fn watchpoints_whose_hits_come_by_sigtrap_are_closed_as_well() {
-    let ((open, ..), record) = serve(&["--watch-way", "sigtrap"], &[REQUESTS]);
-    assert_eq!(open, 0);
-    assert!(ended_for_switches(&record), "{:?}", record.gaps);
-    assert_eq!(record.watch.counted, 1);
-}
-
-/// It has backed off by then, and holds no slot any more.
-#[test]
-fn after_the_program_has_blocked_sigtrap_they_are_closed_without_complaint() {
-    let way = ["--watch-way", "sigtrap"];
-    let ((open, ..), record) = serve(&way, &[REQUESTS, "blocks-signals"]);
-    assert_eq!(open, 0);
-    let complaint = record
-        .gaps
-        .iter()
-        .find(|gap| gap.contains("another thread was aiming"));
-    assert_eq!(complaint, None);
-}

@@ -1,6 +1,5 @@
 //! The conversation in which the agent gets the watchpoints, once, before `main`.
 
-use super::way::Refusal;
 use crate::{
     layout::{
         CALL_AGENT, CALL_REPLY, CALL_SENDMSG, Header, LAST_MESSAGE, REPLY_READY, WATCH_SLOTS,
@@ -12,8 +11,22 @@ const MOST_PATIENCE_MS: usize = 5000;
 /// Our descriptors are moved up here, so that the program's own get the numbers
 /// they would have without us.
 const LOWEST_DESCRIPTOR: usize = 512;
-/// Descriptors in one message: the slots of one processor, and a file.
-pub const MOST_SENT: usize = WATCH_SLOTS + 1;
+/// Descriptors in one message: the slots of one processor.
+const MOST_SENT: usize = WATCH_SLOTS;
+
+/// What was refused, and with which error.
+pub struct Refusal {
+    /// One of the `CALL_` constants.
+    pub call: u32,
+    /// As the kernel returns it; zero if it was not the kernel that refused.
+    pub result: isize,
+}
+
+impl Refusal {
+    pub fn of(call: u32) -> Refusal {
+        Refusal { call, result: 0 }
+    }
+}
 
 pub fn at_most(value: usize, limit: usize) -> usize {
     if value < limit { value } else { limit }

@@ -5,9 +5,8 @@
 //! slot is aimed it is disabled, and costs nothing.
 //! `PERF_EVENT_IOC_MODIFY_ATTRIBUTES` re-aims an event for all threads at once.
 //!
-//! Hits come in one of two ways ([`way::Way`]): through rings of the kernel
-//! (`ring.rs`), or, where those are refused, by a signal to the thread that made
-//! the access (`sigtrap.rs`). What is here does not know which.
+//! Hits come through rings of the kernel (`ring.rs`), and in no other way: a signal to
+//! the thread that made the access would need no rings, but a program can see it.
 //!
 //! A watch ends when its memory is given back (`interpose.rs` tells): the next
 //! object there is another one. The next access that is to be watched aims the
@@ -20,17 +19,13 @@
 //! watchpoints.
 
 mod hand_over;
-pub mod hits;
 pub mod release;
 mod ring;
-pub mod sigtrap;
-mod way;
 
 use crate::{
     governor,
     layout::{
-        ARM_LOG, Arm, CALL_AGENT, CALL_MMAP, CALL_PERF_EVENT_OPEN, CALL_WAY, Header, MAX_CPUS, Region,
-        WATCH_READY, WATCH_REFUSED, WATCH_SLOTS, WAY_ANY, WAY_RING, WAY_SIGTRAP,
+        ARM_LOG, Arm, CALL_MMAP, Header, MAX_CPUS, Region, WATCH_READY, WATCH_REFUSED, WATCH_SLOTS,
     },
     served,
     state::{self, State, Watch},
@@ -40,7 +35,7 @@ use core::{
     arch::asm,
     sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering},
 };
-use way::{Refusal, Way};
+use hand_over::Refusal;
 
 const PERF_EVENT_IOC_DISABLE: usize = 0x2401;
 const PERF_EVENT_IOC_MODIFY_ATTRIBUTES: usize = 0x4008_240b;
@@ -61,75 +56,26 @@ pub unsafe fn open(region: *mut Region) {
             return;
         }
         let watch = &raw mut (*state).watch;
-        let used = match open_one_way(region, watch) {
-            Ok(used) => used,
-            Err(refusal) => {
-                (*header).watch_refused_call = refusal.call;
-                (*header).watch_refused_errno = -refusal.result as i32;
-                (*header).watch_state = WATCH_REFUSED;
-                return;
-            }
-        };
-        (*header).watch_way_used = used;
+        if let Err(refusal) = open_events(region, watch) {
+            (*header).watch_refused_call = refusal.call;
+            (*header).watch_refused_errno = -refusal.result as i32;
+            (*header).watch_state = WATCH_REFUSED;
+            return;
+        }
         (*header).watch_state = WATCH_READY;
         (*watch).ready.store(1, Ordering::Release);
     }
 }
 
-/// Rings, else signals. The way that is used, or why there are no rings.
+/// Opens the rings' events, aimed at a page that nobody touches, or leaves none open.
 ///
 /// # Safety
 /// As [`open`].
-unsafe fn open_one_way(region: *mut Region, watch: *mut Watch) -> Result<u32, Refusal> {
+unsafe fn open_events(region: *mut Region, watch: *mut Watch) -> Result<(), Refusal> {
     let dormant = sys::map(4096, sys::PROT_NONE, sys::MAP_PRIVATE_ANONYMOUS, -1);
     if dormant.is_null() {
         return Err(Refusal::of(CALL_MMAP));
     }
-    // SAFETY: as the caller promises.
-    unsafe {
-        let header = &raw mut (*region).header;
-        let allowed = (*header).watch_way;
-        let no_rings = if allowed == WAY_SIGTRAP {
-            Refusal::of(CALL_WAY)
-        } else {
-            match open_by(&ring::RINGS, region, watch, dormant as u64) {
-                Ok(()) => return Ok(WAY_RING),
-                Err(refusal) => refusal,
-            }
-        };
-        // The other refusals (nobody listens, nobody answers) hold for both.
-        let worth_a_try = matches!(
-            no_rings.call,
-            CALL_WAY | CALL_AGENT | CALL_PERF_EVENT_OPEN
-        );
-        if !worth_a_try || (allowed != WAY_ANY && allowed != WAY_SIGTRAP) {
-            return Err(no_rings);
-        }
-        match open_by(&sigtrap::SIGNALS, region, watch, dormant as u64) {
-            Ok(()) => {
-                (*header).watch_refused_call = no_rings.call;
-                (*header).watch_refused_errno = -no_rings.result as i32;
-                Ok(WAY_SIGTRAP)
-            }
-            Err(refusal) => {
-                (*header).sigtrap_refused_call = refusal.call;
-                (*header).sigtrap_refused_errno = -refusal.result as i32;
-                Err(no_rings)
-            }
-        }
-    }
-}
-
-/// Opens one way, or leaves nothing of it.
-///
-/// # Safety
-/// As [`open`].
-unsafe fn open_by(
-    way: &Way,
-    region: *mut Region,
-    watch: *mut Watch,
-    dormant: u64,
-) -> Result<(), Refusal> {
     // SAFETY: as the caller promises; descriptors are in bounds.
     unsafe {
         let fds = (&raw mut (*watch).fds).cast::<i32>();
@@ -138,7 +84,7 @@ unsafe fn open_by(
             fds.add(entry).write(-1);
             entry += 1;
         }
-        let opened = (way.open)(region, watch, dormant);
+        let opened = ring::open(region, watch, dormant as u64);
         if opened.is_err() {
             let mut entry = 0;
             while entry < MAX_CPUS * WATCH_SLOTS {
@@ -288,10 +234,6 @@ unsafe fn aim_slot(region: *mut Region, state: *mut State, slot: usize, aim: u64
                 count(&raw mut (*header).arm_errors);
             }
             cpu += 1;
-        }
-        // Whoever ended it may have lost patience with us.
-        if (*watch).ready.load(Ordering::Acquire) == 0 {
-            sigtrap::put_to_sleep(watch, slot);
         }
         (*((&raw const (*watch).aim).cast::<AtomicU64>().add(slot))).store(aim, Ordering::Relaxed);
         served::watches(slot, address);

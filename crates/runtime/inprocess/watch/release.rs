@@ -10,7 +10,7 @@
 //! is on, because no code of ours runs in between. Forked children hold copies of the descriptors until
 //! they execute something else: as long as one lives, the events stay, turned off.
 
-use super::{sigtrap::put_to_sleep, try_claim};
+use super::try_claim;
 use crate::{
     layout::{MAX_CPUS, WATCH_SLOTS},
     served, state, sys,
@@ -56,7 +56,6 @@ pub fn release() {
             if (*watch).released.load(Ordering::Acquire) & done == 0
                 && try_claim(watch, slot).is_some()
             {
-                put_to_sleep(watch, slot);
                 served::watches(slot, 0);
                 let mut cpu = 0;
                 while cpu < MAX_CPUS {
@@ -71,7 +70,6 @@ pub fn release() {
         }
         if (*watch).released.load(Ordering::Acquire) == ALL_SLOTS {
             AtomicU32::from_ptr(&raw mut (*state::control()).aimed).store(0, Ordering::Relaxed);
-            (*watch).asleep.store(1, Ordering::Release);
             released.store(1, Ordering::Release);
         }
     }

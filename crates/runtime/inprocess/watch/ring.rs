@@ -1,13 +1,10 @@
 //! Hits through rings of the kernel, one for each processor, which the agent maps.
 //!
-//! The preferred way: complete whatever signals the program blocks, invisible to
-//! it, and the hits outlive it. It takes a descriptor for each slot and processor,
-//! and locked memory for each processor.
+//! Complete whatever signals the program blocks, invisible to it, and the hits outlive
+//! it. That takes a descriptor for each slot and processor, and locked memory for each
+//! processor.
 
-use super::{
-    hand_over::{at_most, conclude, moved_up, send},
-    way::{Refusal, Way},
-};
+use super::hand_over::{Refusal, at_most, conclude, moved_up, send};
 use crate::{
     layout::{CALL_PERF_EVENT_OPEN, MAX_CPUS, Region, WATCH_SLOTS},
     perf_attr::PerfEventAttr,
@@ -15,11 +12,13 @@ use crate::{
     sys,
 };
 
-pub const RINGS: Way = Way { open };
-
+/// Opens an event for each slot that the header asks for on each processor, aimed at a
+/// page that nobody touches (`dormant`) and asleep, fills `fds` and `attr`, and hands the
+/// descriptors to the agent.
+///
 /// # Safety
-/// As [`Way::open`] says.
-unsafe fn open(region: *mut Region, watch: *mut Watch, dormant: u64) -> Result<(), Refusal> {
+/// To be called by the constructor, with the active region, and with all of `fds` -1.
+pub unsafe fn open(region: *mut Region, watch: *mut Watch, dormant: u64) -> Result<(), Refusal> {
     // SAFETY: as the caller promises; slots and processors are bounded.
     unsafe {
         let header = &raw mut (*region).header;
