@@ -5,9 +5,8 @@
 //! lists what was executed, [`decode_recording`] does so for all buffers of a
 //! [`sketch_model::PtRecord`] and gives each stretch to its thread by the
 //! sideband, [`executed_statements`] says which statements of a build these
-//! were. [`read_perf_data`] makes such a record from a `perf.data` file,
-//! [`decode_stream`] follows a long trace in several threads and bounded memory,
-//! [`worker`] does it all in a process with limits.
+//! were. [`read_perf_data`] makes such a record from a `perf.data` file, [`worker`]
+//! does it all in a process with limits.
 //!
 //! Values in, values out: no clock, no global state, no files but in `worker`
 //! (and the nameless ones of `code_file.rs`). An error is an item
@@ -22,7 +21,6 @@ mod address_hash;
 mod address_space;
 mod blocks;
 mod branches;
-mod chunks;
 mod code_file;
 mod elf;
 mod executed;
@@ -31,25 +29,22 @@ mod image;
 mod ipt;
 mod owner;
 mod packets;
-mod parallel;
 mod perf_data;
 mod psb;
 mod recording;
 mod schedule;
 mod slow;
 mod statements;
-mod swift;
 pub mod worker;
 
 pub use address_space::{AddressSpaces, CodeSource, MissingCode, ProcessImages};
-pub use blocks::{Blocks, ExecutedBlock, ExecutionItem, TraceSetup};
+pub use blocks::{ExecutedBlock, ExecutionItem, TraceSetup};
 pub use branches::{BranchMap, BranchPlaces};
 pub use elf::{build_id, mapped_bytes};
 pub use executed::{ExecutedRecording, executed_statements};
 pub use gap::{GapReason, TraceGap};
 pub use image::{CodeImage, ImageError};
 pub use packets::{Mode, Packet, PacketItem, Packets, TntBits};
-pub use parallel::{Part, decode_stream, decode_stream_in_small_chunks, window};
 pub use perf_data::{PerfDataError, PerfRecording, read_perf_data};
 pub use psb::{next_psb, split_points};
 pub use recording::{
@@ -57,4 +52,5 @@ pub use recording::{
 };
 pub use schedule::{Running, Schedule, ThreadId};
 pub use sketch_model::CpuModel;
+pub use slow::Blocks;
 pub use statements::{BlockStatements, StatementMap, StatementMapError};

@@ -3,13 +3,11 @@
 //! A PSB is `02 82` eight times (Intel SDM vol. 3C, "Packet Stream Boundary").
 //! A payload that happens to end in `02 82` lengthens the run at its front, so
 //! of a longer run the last sixteen bytes are the PSB, as libipt has it too.
-//!
-//! Deliberately absent: stitching, which `chunks.rs` prepares.
 
 use std::ops::Range;
 
 const PAIR: [u8; 2] = [0x02, 0x82];
-pub(crate) const PSB_BYTES: usize = 16;
+const PSB_BYTES: usize = 16;
 
 /// The offset of the first PSB that begins at `from` or later.
 pub fn next_psb(trace: &[u8], from: u64) -> Option<u64> {

@@ -17,11 +17,12 @@
 
 use crate::{
     address_space::{AddressSpaces, CodeSource, MissingCode},
-    blocks::{Blocks, ExecutionItem, TraceSetup},
+    blocks::{ExecutionItem, TraceSetup},
     image::CodeImage,
     ipt::PreparedImage,
     owner::Owner,
     schedule::{Running, ThreadId},
+    slow::Blocks,
 };
 use sketch_model::{PtBuffer, PtRecord, RuntimeAddress, SidebandKind, Tsc};
 use std::{

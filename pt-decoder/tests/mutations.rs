@@ -14,16 +14,14 @@ mod tracer;
 use flate2::read::GzDecoder;
 use perf_records::{SampleId, parse_ring};
 use pt_decoder::{
-    Blocks, CodeImage, CodeSource, CpuModel, ExecutionItem, Packets, StatementMap, TraceSetup,
-    build_id, decode_recording, decode_stream_in_small_chunks, mapped_bytes, read_perf_data,
-    split_points,
+    Blocks, CodeImage, CodeSource, CpuModel, ExecutionItem, Packets, StatementMap, build_id,
+    decode_recording, mapped_bytes, read_perf_data, split_points,
 };
 use sketch_model::{
     MappedCode, PtBuffer, PtRecord, RuntimeAddress, SidebandEvent, SidebandKind, StatementId,
 };
 use std::{
     io::Read,
-    num::NonZero,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -150,18 +148,6 @@ fn traces_end() {
         let bound = (trace.len() + 2) * 20_000;
         let items = Blocks::new(&trace, &image, cpu).take(bound).count();
         assert!(items < bound);
-        let mut in_parts = 0;
-        let two = const { NonZero::new(2).unwrap() };
-        decode_stream_in_small_chunks(
-            &*trace,
-            &image,
-            TraceSetup::from(cpu),
-            two,
-            |part| part.take(bound).count(),
-            |count| in_parts += count,
-        )
-        .unwrap();
-        assert!(in_parts < bound);
     });
 }
 

@@ -2,30 +2,23 @@
 //!
 //! libipt keeps decoded code with its sections for as long as one of them is
 //! mapped; its section cache keeps them mapped from one decoder to the next.
-//! That is most of its speed when a trace is decoded in many parts. The cache
-//! is not shared between threads: each prepares its own.
+//! That is most of its speed when a recording has many buffers.
 
-use crate::{image::CodeImage, swift::graph::Graph};
+use crate::image::CodeImage;
 use libipt::{
     error::{PtError, PtErrorCode},
     image::{Image, SectionCache},
 };
 use sketch_model::RuntimeAddress;
-use std::{
-    cell::{Cell, RefCell},
-    rc::Rc,
-};
+use std::{cell::Cell, rc::Rc};
 
 /// Bytes of sections, and of what was decoded of them (four times their size),
 /// that stay mapped between decoders.
 const KEPT: u64 = 512 << 20;
 
-/// An image, ready for any number of decoders of one thread.
-#[derive(Clone)]
+/// An image, ready for any number of decoders.
 pub(crate) struct PreparedImage<'i> {
-    pub(crate) code: &'i CodeImage,
-    /// What the swift decoder knows of it.
-    pub(crate) graph: Rc<RefCell<Graph>>,
+    code: &'i CodeImage,
     sections: Option<(Rc<SectionCache>, Vec<u32>)>,
 }
 
@@ -33,7 +26,6 @@ impl<'i> PreparedImage<'i> {
     pub(crate) fn new(code: &'i CodeImage) -> Self {
         Self {
             code,
-            graph: Rc::default(),
             sections: sections(code),
         }
     }
