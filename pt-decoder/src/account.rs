@@ -4,8 +4,8 @@ use crate::{
     blocks::{ExecutedBlock, ExecutionItem},
     branches::BranchMap,
     gap::GapReason,
+    processor_timeline::ThreadId,
     recording::{RecordingLosses, Stretch},
-    schedule::ThreadId,
     statements::{BlockStatements, StatementMap, Way},
 };
 use sketch_model::{BranchWay, ExecutedStatement, RuntimeAddress, StatementId, ThreadStatements};

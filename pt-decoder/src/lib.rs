@@ -11,7 +11,7 @@
 //! Values in, values out: no clock, no global state, no files but in `worker`
 //! (and the nameless ones of `code_file.rs`). An error is an item
 //! ([`TraceGap`]), never the end: decoding resumes at the next PSB. libipt is
-//! touched by `ipt/` alone.
+//! touched by `libipt/` alone.
 //!
 //! Deliberately absent: recording, which is the agent's business, and finding
 //! binaries, which is the command's.
@@ -26,14 +26,13 @@ mod elf;
 mod executed;
 mod gap;
 mod image;
-mod ipt;
+mod libipt;
 mod owner;
 mod packets;
 mod perf_data;
+mod processor_timeline;
 mod psb;
 mod recording;
-mod schedule;
-mod slow;
 mod statements;
 pub mod worker;
 
@@ -44,13 +43,13 @@ pub use elf::{build_id, mapped_bytes};
 pub use executed::{ExecutedRecording, executed_statements};
 pub use gap::{GapReason, TraceGap};
 pub use image::{CodeImage, ImageError};
+pub use crate::libipt::Blocks;
 pub use packets::{Mode, Packet, PacketItem, Packets, TntBits};
 pub use perf_data::{PerfDataError, PerfRecording, read_perf_data};
+pub use processor_timeline::{Running, Schedule, ThreadId};
 pub use psb::{next_psb, split_points};
 pub use recording::{
     DecodedRecording, RecordingLosses, Stretch, decode_recording, stream_recording,
 };
-pub use schedule::{Running, Schedule, ThreadId};
 pub use sketch_model::CpuModel;
-pub use slow::Blocks;
 pub use statements::{BlockStatements, StatementMap, StatementMapError};

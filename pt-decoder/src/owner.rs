@@ -1,7 +1,7 @@
 //! Who owns which part of a buffer: the thread that it follows, the only thread
 //! there is, or the one that the schedule names at the time.
 
-use crate::schedule::{Running, Schedule, ThreadId};
+use crate::processor_timeline::{Running, Schedule, ThreadId};
 use sketch_model::{PerfClock, PtBuffer, PtRecord, SidebandKind, Tsc};
 use std::collections::BTreeSet;
 

@@ -9,7 +9,7 @@
 
 use crate::{
     gap::{GapReason, TraceGap},
-    ipt::{Fault, PacketEngine},
+    libipt::{Fault, PacketEngine},
     psb::{behind_packet_at, next_psb},
 };
 use sketch_model::RuntimeAddress;

@@ -19,10 +19,9 @@ use crate::{
     address_space::{AddressSpaces, CodeSource, MissingCode},
     blocks::{ExecutionItem, TraceSetup},
     image::CodeImage,
-    ipt::PreparedImage,
+    libipt::{Blocks, PreparedImage},
     owner::Owner,
-    schedule::{Running, ThreadId},
-    slow::Blocks,
+    processor_timeline::{Running, ThreadId},
 };
 use sketch_model::{PtBuffer, PtRecord, RuntimeAddress, SidebandKind, Tsc};
 use std::{

@@ -5,7 +5,7 @@
 //! That is most of its speed when a recording has many buffers.
 
 use crate::image::CodeImage;
-use libipt::{
+use ::libipt::{
     error::{PtError, PtErrorCode},
     image::{Image, SectionCache},
 };

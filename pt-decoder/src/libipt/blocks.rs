@@ -16,11 +16,14 @@
 //! back. What ran in the block in which an error falls is not reported, and an
 //! error costs everything up to the next PSB.
 
+use super::{
+    Fault, PreparedImage,
+    block_engine::{BlockEngine, FlowEvent, Outlook},
+};
 use crate::{
     blocks::{ExecutionItem, ImageChoice, TraceSetup},
     gap::{GapReason, TraceGap},
     image::CodeImage,
-    ipt::{BlockEngine, Fault, FlowEvent, Outlook, PreparedImage},
     psb::{behind_packet_at, next_psb},
 };
 use sketch_model::{RuntimeAddress, Tsc};

@@ -6,7 +6,7 @@ use crate::{
     gap::GapReason,
     image::CodeImage,
 };
-use libipt::{
+use ::libipt::{
     block::BlockDecoder,
     enc_dec_builder::{Cpu, Frequency},
     error::{PtError, PtErrorCode},
