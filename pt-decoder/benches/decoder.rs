@@ -26,7 +26,7 @@ use libipt::{
 };
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 use pt_decoder::{
-    BlockStatements, Blocks, CodeImage, ExecutionItem, Packets, StatementMap, split_points,
+    BlockStatements, Blocks, CodeImage, ExecutionItem, Packets, StatementMap, psb_offsets,
 };
 use serde::{Deserialize, Serialize};
 use sketch_model::{MappedCode, RuntimeAddress, StatementId};
@@ -131,7 +131,7 @@ fn generate(code: &OwnCode, to: &Path) {
     let mut trace = writer.finish();
     trace.truncate(DISTINCT);
     // A piece that can be repeated begins and ends with a PSB.
-    let last = split_points(&trace).last().unwrap().start;
+    let last = *psb_offsets(&trace).last().unwrap();
     trace.truncate(last as usize);
     fs::write(to, trace).unwrap();
 }

@@ -1,9 +1,9 @@
 //! One thread's account of statements and ways, kept while its trace goes by.
 
 use crate::{
-    blocks::{ExecutedBlock, ExecutionItem},
     branches::BranchMap,
     gap::GapReason,
+    libipt::{ExecutedBlock, ExecutionItem},
     processor_timeline::ThreadId,
     recording::{RecordingLosses, Stretch},
     statements::{BlockStatements, StatementMap, Way},

@@ -9,7 +9,7 @@
 //! does it all in a process with limits.
 //!
 //! Values in, values out: no clock, no global state, no files but in `worker`
-//! (and the nameless ones of `code_file.rs`). An error is an item
+//! (and the nameless ones of `libipt/prepared_image.rs`). An error is an item
 //! ([`TraceGap`]), never the end: decoding resumes at the next PSB. libipt is
 //! touched by `libipt/` alone.
 //!
@@ -19,9 +19,7 @@
 mod account;
 mod address_hash;
 mod address_space;
-mod blocks;
 mod branches;
-mod code_file;
 mod elf;
 mod executed;
 mod gap;
@@ -31,23 +29,20 @@ mod owner;
 mod packets;
 mod perf_data;
 mod processor_timeline;
-mod psb;
 mod recording;
 mod statements;
 pub mod worker;
 
+pub use crate::libipt::{Blocks, ExecutedBlock, ExecutionItem, TraceSetup};
 pub use address_space::{AddressSpaces, CodeSource, MissingCode, ProcessImages};
-pub use blocks::{ExecutedBlock, ExecutionItem, TraceSetup};
 pub use branches::{BranchMap, BranchPlaces};
 pub use elf::{build_id, mapped_bytes};
 pub use executed::{ExecutedRecording, executed_statements};
 pub use gap::{GapReason, TraceGap};
 pub use image::{CodeImage, ImageError};
-pub use crate::libipt::Blocks;
-pub use packets::{Mode, Packet, PacketItem, Packets, TntBits};
+pub use packets::{Mode, Packet, PacketItem, Packets, TntBits, next_psb, psb_offsets};
 pub use perf_data::{PerfDataError, PerfRecording, read_perf_data};
-pub use processor_timeline::{Running, Schedule, ThreadId};
-pub use psb::{next_psb, split_points};
+pub use processor_timeline::{ProcessorTimeline, Running, ThreadId};
 pub use recording::{
     DecodedRecording, RecordingLosses, Stretch, decode_recording, stream_recording,
 };

@@ -4,7 +4,7 @@
 mod support;
 
 use proptest::{collection::vec, prelude::*};
-use pt_decoder::{Blocks, CodeImage, CpuModel, ExecutionItem, PacketItem, Packets, split_points};
+use pt_decoder::{Blocks, CodeImage, CpuModel, ExecutionItem, PacketItem, Packets, psb_offsets};
 use sketch_model::RuntimeAddress;
 use support::BASE;
 
@@ -70,7 +70,7 @@ proptest! {
 
     #[test]
     fn packets_end(trace in trace()) {
-        let psbs = split_points(&trace).len();
+        let psbs = psb_offsets(&trace).len();
         let items: Vec<_> = Packets::new(&trace).take(20 * trace.len() + 2).collect();
         let gaps = items.iter().filter(|item| matches!(item, PacketItem::Gap(_))).count();
         // Misread remains of a PSB, at most 16, may precede each return to it.
@@ -92,7 +92,7 @@ proptest! {
         prop_assert!(items < bound);
         // Each PSB can be the end of one gap; each OVF packet is one, too.
         let overflows = trace.windows(2).filter(|pair| *pair == [0x02, 0xf3]).count();
-        prop_assert!(gaps <= split_points(&trace).len() + overflows + 2, "{gaps} gaps");
+        prop_assert!(gaps <= psb_offsets(&trace).len() + overflows + 2, "{gaps} gaps");
     }
 }
 

@@ -15,7 +15,7 @@ use flate2::read::GzDecoder;
 use perf_records::{SampleId, parse_ring};
 use pt_decoder::{
     Blocks, CodeImage, CodeSource, CpuModel, ExecutionItem, Packets, StatementMap, build_id,
-    decode_recording, mapped_bytes, read_perf_data, split_points,
+    decode_recording, mapped_bytes, psb_offsets, read_perf_data,
 };
 use sketch_model::{
     MappedCode, PtBuffer, PtRecord, RuntimeAddress, SidebandEvent, SidebandKind, StatementId,
@@ -141,7 +141,7 @@ fn traces_end() {
     };
     try_many(4_000, |random| {
         let trace = damaged(&good, random);
-        let psbs = split_points(&trace).len();
+        let psbs = psb_offsets(&trace).len();
         let packets = Packets::new(&trace).take(20 * trace.len() + 2).count();
         assert!(packets <= trace.len() + 17 * psbs + 1);
         let cpu = (random.below(2) == 0).then_some(errata);

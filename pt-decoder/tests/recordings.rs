@@ -11,7 +11,7 @@ mod support;
 
 use pt_decoder::{
     Blocks, CodeImage, CpuModel, ExecutedBlock, ExecutionItem, GapReason, Packet, PacketItem,
-    Packets, split_points,
+    Packets, psb_offsets,
 };
 use second::read_by_second;
 use sketch_model::RuntimeAddress;
@@ -47,9 +47,9 @@ fn agrees(trace: &[u8], psbs: usize, count: usize) {
     let starts = packets
         .iter()
         .filter_map(|(offset, packet)| (*packet == Packet::Psb).then_some(*offset));
-    let parts = split_points(trace);
-    assert!(starts.eq(parts.iter().map(|part| part.start)));
-    assert_eq!(parts.len(), psbs);
+    let offsets = psb_offsets(trace);
+    assert!(starts.eq(offsets.iter().copied()));
+    assert_eq!(offsets.len(), psbs);
 
     // The second decoder does not tell offsets: begun at each of ours, it must
     // see as many packets to the end as we do.

@@ -6,7 +6,8 @@ mod tracer;
 
 use perf_records::{SampleId, parse_ring};
 use pt_decoder::{
-    CodeImage, CodeSource, CpuModel, GapReason, Running, Schedule, ThreadId, decode_recording,
+    CodeImage, CodeSource, CpuModel, GapReason, ProcessorTimeline, Running, ThreadId,
+    decode_recording,
 };
 use sketch_model::{MappedCode, PerfClock, PtBuffer, PtRecord, SidebandKind};
 use std::{collections::BTreeSet, sync::Arc};
@@ -176,10 +177,10 @@ fn a_real_recording_of_two_processors() {
     for (tid, cpu) in [(3_497_496, 51), (3_497_497, 45)] {
         let thread = ThreadId { pid: PROGRAM, tid };
         let stretches = &decoded.threads[&thread];
-        let schedule = Schedule::new(&record.sideband);
+        let timeline = ProcessorTimeline::new(&record.sideband);
         for stretch in stretches {
             let at = clock.ns_at(stretch.at.unwrap()).unwrap();
-            assert_eq!(schedule.running(cpu, at, at), Running::One(thread));
+            assert_eq!(timeline.running(cpu, at, at), Running::One(thread));
         }
         let no_code = decoded.items(thread).filter(|item| {
             matches!(item, pt_decoder::ExecutionItem::Gap(gap)

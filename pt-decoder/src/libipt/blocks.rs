@@ -21,18 +21,57 @@ use super::{
     block_engine::{BlockEngine, FlowEvent, Outlook},
 };
 use crate::{
-    blocks::{ExecutionItem, ImageChoice, TraceSetup},
     gap::{GapReason, TraceGap},
     image::CodeImage,
-    psb::{behind_packet_at, next_psb},
+    packets::{behind_packet_at, next_psb},
 };
-use sketch_model::{RuntimeAddress, Tsc};
+use sketch_model::{CpuModel, PtFrequency, RuntimeAddress, Tsc};
 
 /// Instructions that may be followed while the trace stands still, which it
 /// does for at most the 47 branches of one packet.
 const UNCONFIRMED_INSTRUCTIONS: u32 = 1 << 20;
 /// What a step counts at least, so that short loops are noticed soon.
 const LEAST_STEP: u32 = 64;
+
+/// Instructions that were executed one after the other, contiguous in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ExecutedBlock {
+    pub start: RuntimeAddress,
+    /// Where the last instruction of the block begins.
+    pub last: RuntimeAddress,
+    pub instructions: u32,
+}
+
+/// What the block reading yields.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ExecutionItem {
+    Block(ExecutedBlock),
+    /// Tracing was turned off, by a filter or on entry to the kernel. Nothing
+    /// is lost, but the next block need not follow the one before.
+    Paused,
+    Gap(TraceGap),
+}
+
+/// How the processor was set up that recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TraceSetup {
+    /// libipt then works around the errata of this model.
+    pub cpu: Option<CpuModel>,
+    /// Without it MTC and CYC packets tell no time.
+    pub frequency: Option<PtFrequency>,
+}
+
+impl From<Option<CpuModel>> for TraceSetup {
+    fn from(cpu: Option<CpuModel>) -> Self {
+        Self {
+            cpu,
+            frequency: None,
+        }
+    }
+}
+
+/// Says by time which of several images the trace runs through.
+type ImageChoice<'t> = Box<dyn FnMut(Option<Tsc>) -> usize + 't>;
 
 /// Follows a trace through an image.
 pub struct Blocks<'t> {

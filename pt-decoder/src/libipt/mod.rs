@@ -12,7 +12,7 @@ mod blocks;
 mod packet_engine;
 mod prepared_image;
 
-pub use blocks::Blocks;
+pub use blocks::{Blocks, ExecutedBlock, ExecutionItem, TraceSetup};
 pub(crate) use packet_engine::PacketEngine;
 pub(crate) use prepared_image::PreparedImage;
 
