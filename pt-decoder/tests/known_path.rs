@@ -9,7 +9,7 @@ use pt_decoder::{
     next_psb, psb_offsets,
 };
 use sketch_model::RuntimeAddress;
-use support::{BASE, PLAIN, Recording, Writer, block, program, record, steps, true_path};
+use support::{BASE, PLAIN, Recording, block, program, record, steps, true_path};
 
 fn decode(trace: &[u8], image: &CodeImage) -> Vec<ExecutionItem> {
     Blocks::new(trace, image, None).collect()
@@ -70,9 +70,9 @@ fn packets_are_read_as_the_manual_writes_them() {
 /// SDM vol. 3C, "IP Compression": a PSB clears the address compressed against.
 #[test]
 fn a_psb_clears_the_last_address() {
-    let mut out = Writer::new(PLAIN);
+    let mut out = PLAIN.writer();
     out.psb();
-    out.fup(0x20);
+    out.fup(BASE + 0x20);
     out.psb();
     out.raw(&[0x2d, 0x34, 0x12]);
     let last = Packets::new(&out.finish()).last();
@@ -86,7 +86,7 @@ proptest! {
     fn the_path_comes_back_however_it_was_packed(
         rounds in 1u8..=127,
         compressed_returns: bool,
-        tnt_capacity in 1usize..=47,
+        tnt_capacity in 1u32..=47,
         psb_every in 1usize..=200,
         address_bytes in prop::sample::select(vec![2u8, 4, 6, 8]),
     ) {
@@ -176,14 +176,10 @@ fn with_any_bit_turned_the_path_before_it_stands() {
 
 #[test]
 fn a_fault_ends_the_block_before_the_faulting_instruction() {
-    let mut out = Writer::new(PLAIN);
-    out.psb();
-    out.mode_64();
-    out.psb_end();
-    out.tip_pge(0x00);
-    out.branch(true);
-    out.fup(0x04);
-    out.tip_pgd();
+    let mut out = PLAIN.begun();
+    out.outcome(true);
+    out.fup(BASE + 0x04);
+    out.tip_pgd(None);
     let trace = out.finish();
     let path = [block(0, 7, 4), block(2, 2, 1), ExecutionItem::Paused];
     assert_eq!(decode(&trace, &program(3)), path);
@@ -191,18 +187,14 @@ fn a_fault_ends_the_block_before_the_faulting_instruction() {
 
 #[test]
 fn an_overflow_is_a_gap_and_the_path_goes_on_behind_it() {
-    let mut out = Writer::new(PLAIN);
-    out.psb();
-    out.mode_64();
-    out.psb_end();
-    out.tip_pge(0x00);
-    out.branch(true);
+    let mut out = PLAIN.begun();
+    out.outcome(true);
     out.ovf();
-    out.fup(0x09);
-    out.tip(0x20);
-    out.tip(0x12);
-    out.tip(0x17);
-    out.tip_pgd();
+    out.fup(BASE + 0x09);
+    out.tip(BASE + 0x20);
+    out.tip(BASE + 0x12);
+    out.tip(BASE + 0x17);
+    out.tip_pgd(None);
     let items = decode(&out.finish(), &program(100));
     assert_eq!(items[0], block(0, 7, 4));
     let ExecutionItem::Gap(overflow) = &items[1] else {
@@ -223,21 +215,21 @@ fn after_unknown_bytes_the_next_psb_takes_over() {
         (&[0xff, 0xff, 0x05, 0x05], true),
         (&[0x19], true),
     ] {
-        let mut out = Writer::new(PLAIN);
+        let mut out = PLAIN.writer();
         out.raw(&[0x11, 0x22]);
         out.psb();
         out.mode_64();
         out.psb_end();
-        out.tip_pge(0x00);
-        out.branch(true);
+        out.tip_pge(BASE);
+        out.outcome(true);
         out.raw(junk);
-        let psb = out.len();
-        out.psb_plus(0x02);
-        out.branch(false);
-        out.tip(0x20);
-        out.tip(0x12);
-        out.tip(0x17);
-        out.tip_pgd();
+        let psb = out.len() as u64;
+        out.psb_plus(BASE + 0x02);
+        out.outcome(false);
+        out.tip(BASE + 0x20);
+        out.tip(BASE + 0x12);
+        out.tip(BASE + 0x17);
+        out.tip_pgd(None);
         let trace = out.finish();
         let items = decode(&trace, &program(2));
         assert_eq!(items[0], gap(0, Some(2), GapReason::NoSync), "{junk:x?}");
@@ -269,18 +261,14 @@ fn after_unknown_bytes_the_next_psb_takes_over() {
 
 #[test]
 fn code_that_is_not_there_is_named() {
-    let mut out = Writer::new(PLAIN);
-    out.psb();
-    out.mode_64();
-    out.psb_end();
-    out.tip_pge(0x00);
-    out.branch(false);
-    out.tip(0x5000);
-    out.tip(0x12);
-    let psb = out.len();
-    out.psb_plus(0x20);
-    out.tip(0x17);
-    out.tip_pgd();
+    let mut out = PLAIN.begun();
+    out.outcome(false);
+    out.tip(BASE + 0x5000);
+    out.tip(BASE + 0x12);
+    let psb = out.len() as u64;
+    out.psb_plus(BASE + 0x20);
+    out.tip(BASE + 0x17);
+    out.tip_pgd(None);
     let items = decode(&out.finish(), &program(1));
     assert_eq!(items[..2], [block(0, 7, 4), block(9, 0x10, 2)]);
     let ExecutionItem::Gap(missing) = &items[2] else {
