@@ -4,9 +4,9 @@
 
 #[path = "support/mod.rs"]
 mod commands;
-#[path = "../../pt-decoder/tests/support/mod.rs"]
+#[path = "../../pt-decoder/tests/it/support/mod.rs"]
 mod support;
-#[path = "../../pt-decoder/tests/tracer/mod.rs"]
+#[path = "../../pt-decoder/tests/it/tracer/mod.rs"]
 mod tracer;
 
 use commands::{FAILSKETCH, Place};

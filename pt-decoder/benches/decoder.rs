@@ -12,11 +12,11 @@
 //! The recordings of others come without code, so of them packets are read: by
 //! libipt's packet decoder, and by the independent one that the tests use.
 
-#[path = "../tests/support/second.rs"]
-mod second;
-#[path = "../tests/support/mod.rs"]
+#[path = "../tests/it/second_decoder.rs"]
+mod second_decoder;
+#[path = "../tests/it/support/mod.rs"]
 mod support;
-#[path = "../tests/tracer/mod.rs"]
+#[path = "../tests/it/tracer/mod.rs"]
 mod tracer;
 
 use libipt::{
@@ -291,7 +291,7 @@ fn outside() {
         let ours = since.elapsed().as_secs_f64();
         let since = Instant::now();
         for _ in 0..times {
-            second::read_by_second(&trace, true);
+            second_decoder::read_by_second(&trace, true);
         }
         let second = since.elapsed().as_secs_f64();
         let speed = |seconds: f64| (trace.len() * times) as f64 / seconds / 1e6;

@@ -8,8 +8,9 @@ pub mod packet_writer;
 
 use iced_x86::{Decoder, DecoderOptions};
 use packet_writer::{AddressBytes, PacketWriter};
-use pt_decoder::{CodeImage, ExecutedBlock, ExecutionItem, GapReason};
-use sketch_model::RuntimeAddress;
+use pt_decoder::{CodeImage, CodeSource, ExecutedBlock, ExecutionItem, GapReason};
+use sketch_model::{MappedCode, RuntimeAddress};
+use std::sync::Arc;
 
 pub const BASE: u64 = 0x7f12_3456_7000;
 
@@ -37,6 +38,18 @@ pub fn program(rounds: u8) -> CodeImage {
     let mut image = CodeImage::new();
     image.add(RuntimeAddress(BASE), code).unwrap();
     image
+}
+
+/// The code as it was in memory.
+pub struct InMemory<'i>(pub &'i CodeImage);
+
+impl CodeSource for InMemory<'_> {
+    fn code(&self, mapped: &MappedCode) -> Result<Arc<[u8]>, String> {
+        let mut bytes = vec![0; mapped.length as usize];
+        let known = self.0.read(mapped.start, &mut bytes);
+        bytes.truncate(known);
+        Ok(bytes.into())
+    }
 }
 
 /// One instruction, or what interrupted the list of them.

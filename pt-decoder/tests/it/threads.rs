@@ -1,35 +1,22 @@
 //! Threads on several processors: each stretch of each trace goes to the thread
 //! that ran, by the kernel's switch records alone.
 
-mod support;
-mod tracer;
-
+use crate::{
+    support::InMemory,
+    tracer::{
+        children::compile,
+        programs,
+        ptrace::{CLOCK, Plan, Recorded, record},
+        truth::assert_same,
+        writer::{Setup, USUAL},
+    },
+};
 use perf_records::{SampleId, parse_ring};
 use pt_decoder::{
-    CodeImage, CodeSource, CpuModel, GapReason, ProcessorTimeline, Running, ThreadId,
-    decode_recording,
+    CodeImage, CpuModel, GapReason, ProcessorTimeline, Running, ThreadId, decode_recording,
 };
-use sketch_model::{MappedCode, PerfClock, PtBuffer, PtRecord, SidebandKind};
-use std::{collections::BTreeSet, sync::Arc};
-use tracer::{
-    children::compile,
-    programs,
-    ptrace::{CLOCK, Plan, Recorded, record},
-    truth::assert_same,
-    writer::{Setup, USUAL},
-};
-
-/// The code as it was in memory.
-struct InMemory<'i>(&'i CodeImage);
-
-impl CodeSource for InMemory<'_> {
-    fn code(&self, mapped: &MappedCode) -> Result<Arc<[u8]>, String> {
-        let mut bytes = vec![0; mapped.length as usize];
-        let known = self.0.read(mapped.start, &mut bytes);
-        bytes.truncate(known);
-        Ok(bytes.into())
-    }
-}
+use sketch_model::{PerfClock, PtBuffer, PtRecord, SidebandKind};
+use std::collections::BTreeSet;
 
 fn pt_record(recorded: &Recorded, setup: usize) -> PtRecord {
     let buffers = recorded.traces[setup].iter().enumerate();
@@ -132,8 +119,8 @@ fn a_real_recording_of_two_processors() {
     let layout = SampleId(SampleId::TID | SampleId::TIME);
     let mut sideband = Vec::new();
     for (cpu, bytes, count) in [
-        (45, &include_bytes!("data/core45.switches")[..], 76),
-        (51, &include_bytes!("data/core51.switches")[..], 226),
+        (45, &include_bytes!("../data/core45.switches")[..], 76),
+        (51, &include_bytes!("../data/core51.switches")[..], 226),
     ] {
         let mut events = parse_ring(bytes, layout);
         assert_eq!((events.events.len(), events.error), (count, None));
@@ -165,8 +152,8 @@ fn a_real_recording_of_two_processors() {
         frequency: None,
         clock: Some(clock),
         buffers: vec![
-            buffer(45, include_bytes!("data/core45.ptraw")),
-            buffer(51, include_bytes!("data/core51.ptraw")),
+            buffer(45, include_bytes!("../data/core45.ptraw")),
+            buffer(51, include_bytes!("../data/core51.ptraw")),
         ],
         sideband,
         ..PtRecord::default()

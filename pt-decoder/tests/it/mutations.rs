@@ -6,11 +6,10 @@
 //! not tried before. On stable Rust and without instrumentation: coverage would
 //! not reach into libipt's C in any case.
 
-#[path = "support/mod.rs"]
-mod support;
-#[path = "tracer/mod.rs"]
-mod tracer;
-
+use crate::{
+    support::{self, BASE, PLAIN, Recording, program},
+    tracer::{children::compile, perf_file::PerfFile, ptrace::CLOCK},
+};
 use flate2::read::GzDecoder;
 use perf_records::{SampleId, parse_ring};
 use pt_decoder::{
@@ -25,8 +24,6 @@ use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
-use support::{BASE, PLAIN, Recording, program};
-use tracer::{children::compile, perf_file::PerfFile, ptrace::CLOCK};
 
 /// xorshift64 over a number that is not zero.
 struct Random(u64);
@@ -115,8 +112,8 @@ fn try_many(count: u64, mut case: impl FnMut(&mut Random)) {
 
 fn traces() -> Vec<Vec<u8>> {
     let mut good = vec![
-        include_bytes!("data/single-thread.ptraw").to_vec(),
-        include_bytes!("data/core45.ptraw").to_vec(),
+        include_bytes!("../data/single-thread.ptraw").to_vec(),
+        include_bytes!("../data/core45.ptraw").to_vec(),
     ];
     for (tnt_capacity, psb_every) in [(6, 7), (47, 3), (1, 50)] {
         let how = Recording {
@@ -175,8 +172,8 @@ fn code_can_be_anything() {
 #[test]
 fn sideband_can_be_anything() {
     let good = [
-        include_bytes!("data/core45.switches").to_vec(),
-        include_bytes!("data/core51.switches").to_vec(),
+        include_bytes!("../data/core45.switches").to_vec(),
+        include_bytes!("../data/core51.switches").to_vec(),
         small_perf_file().file(),
     ];
     try_many(20_000, |random| {
@@ -235,7 +232,7 @@ fn perf_data_can_be_anything() {
     };
     let small = small_perf_file();
     let good = [
-        unpacked(include_bytes!("data/perf.data.intel_pt-4.14.gz")),
+        unpacked(include_bytes!("../data/perf.data.intel_pt-4.14.gz")),
         small.file(),
         small.pipe(),
         small.file(),

@@ -1,6 +1,6 @@
 //! The true path, and whether a decoded one is it.
 
-use super::super::support::{Step, steps};
+use crate::support::{Step, steps};
 use pt_decoder::{CodeImage, ExecutionItem, GapReason};
 
 /// What really happened, in the words of a decoded path. An overflow stands

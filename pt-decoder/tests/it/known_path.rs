@@ -1,15 +1,13 @@
 //! Traces of a program whose path is known: decoding gives the path back, and
 //! a damaged trace gives a part of it and says where the rest is missing.
 
-mod support;
-
+use crate::support::{BASE, PLAIN, Recording, block, program, record, steps, true_path};
 use proptest::prelude::*;
 use pt_decoder::{
     Blocks, CodeImage, ExecutionItem, GapReason, Packet, PacketItem, Packets, TntBits, TraceGap,
     next_psb, psb_offsets,
 };
 use sketch_model::RuntimeAddress;
-use support::{BASE, PLAIN, Recording, block, program, record, steps, true_path};
 
 fn decode(trace: &[u8], image: &CodeImage) -> Vec<ExecutionItem> {
     Blocks::new(trace, image, None).collect()

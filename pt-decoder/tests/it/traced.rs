@@ -3,23 +3,20 @@
 //! decoder must read the same packets. Random walks through their code are longer
 //! than anything that can be stepped.
 
-#[path = "support/second.rs"]
-mod second;
-mod support;
-mod tracer;
-
-use pt_decoder::{Blocks, ExecutionItem, Packet, PacketItem, Packets};
-use second::read_by_second;
-use std::collections::BTreeSet;
-use support::Step;
-use tracer::{
-    children::compile,
-    programs::{self, PROGRAMS},
-    ptrace::{Plan, Recorded, record},
-    truth::{Path, assert_same},
-    walk::Walk,
-    writer::{PtWriter, Setup, USUAL},
+use crate::{
+    second_decoder::read_by_second,
+    support::Step,
+    tracer::{
+        children::compile,
+        programs::{self, PROGRAMS},
+        ptrace::{Plan, Recorded, record},
+        truth::{Path, assert_same},
+        walk::Walk,
+        writer::{PtWriter, Setup, USUAL},
+    },
 };
+use pt_decoder::{Blocks, ExecutionItem, Packet, PacketItem, Packets};
+use std::collections::BTreeSet;
 
 /// All ways to pack that a processor has, PSBs at every distance from "almost
 /// always" to "once".

@@ -1,12 +1,16 @@
 //! Addresses to statements and back, with binutils' `addr2line` as the second
 //! opinion about every instruction that ran, inlined and tail-called code too.
 
-mod support;
-mod tracer;
-
-use pt_decoder::{
-    BlockStatements, CodeImage, CodeSource, StatementMap, build_id, executed_statements,
+use crate::{
+    support::{InMemory, Step},
+    tracer::{
+        children::compile,
+        programs::PROGRAMS,
+        ptrace::{CLOCK, Plan, record},
+        writer::USUAL,
+    },
 };
+use pt_decoder::{BlockStatements, StatementMap, build_id, executed_statements};
 use sketch_model::{
     BuildId, MappedCode, PtBuffer, PtRecord, RuntimeAddress, SidebandKind, StatementId,
     StaticAddress,
@@ -17,14 +21,6 @@ use std::{
     io::Write,
     path::Path,
     process::{Command, Stdio},
-    sync::Arc,
-};
-use support::Step;
-use tracer::{
-    children::compile,
-    programs::PROGRAMS,
-    ptrace::{CLOCK, Plan, record},
-    writer::USUAL,
 };
 
 type Place = (String, u32);
@@ -61,17 +57,6 @@ fn second_opinion(program: &Path, addresses: &[u64]) -> Vec<Option<Place>> {
     }
     assert_eq!(places.len(), addresses.len());
     places
-}
-
-struct InMemory<'i>(&'i CodeImage);
-
-impl CodeSource for InMemory<'_> {
-    fn code(&self, mapped: &MappedCode) -> Result<Arc<[u8]>, String> {
-        let mut bytes = vec![0; mapped.length as usize];
-        let known = self.0.read(mapped.start, &mut bytes);
-        bytes.truncate(known);
-        Ok(bytes.into())
-    }
 }
 
 #[test]

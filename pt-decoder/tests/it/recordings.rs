@@ -5,21 +5,16 @@
 //! LLDB's own tests print the instructions with their addresses, which is enough
 //! to assemble the loop again, and state what ran.
 
-#[path = "support/second.rs"]
-mod second;
-mod support;
-
+use crate::{second_decoder::read_by_second, support::steps};
 use pt_decoder::{
     Blocks, CodeImage, CpuModel, ExecutedBlock, ExecutionItem, GapReason, Packet, PacketItem,
     Packets, psb_offsets,
 };
-use second::read_by_second;
 use sketch_model::RuntimeAddress;
-use support::steps;
 
-const SINGLE_THREAD: &[u8] = include_bytes!("data/single-thread.ptraw");
-const CORE_45: &[u8] = include_bytes!("data/core45.ptraw");
-const CORE_51: &[u8] = include_bytes!("data/core51.ptraw");
+const SINGLE_THREAD: &[u8] = include_bytes!("../data/single-thread.ptraw");
+const CORE_45: &[u8] = include_bytes!("../data/core45.ptraw");
+const CORE_51: &[u8] = include_bytes!("../data/core51.ptraw");
 
 fn read(trace: &[u8]) -> (Vec<(u64, Packet)>, Vec<GapReason>) {
     let (mut packets, mut gaps) = (Vec::new(), Vec::new());

@@ -1,12 +1,10 @@
 //! Any bytes as trace and any bytes as code: both readings end, without a
 //! panic, after a number of items that the length of the trace bounds.
 
-mod support;
-
+use crate::support::BASE;
 use proptest::{collection::vec, prelude::*};
 use pt_decoder::{Blocks, CodeImage, CpuModel, ExecutionItem, PacketItem, Packets, psb_offsets};
 use sketch_model::RuntimeAddress;
-use support::BASE;
 
 /// Bytes that get further than random ones: openings of every packet, and
 /// addresses near the code.

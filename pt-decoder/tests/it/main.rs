@@ -1,0 +1,14 @@
+//! All tests of the decoder, in one binary: it is linked once. None needs a process
+//! of its own, since traced programs are waited for by their number.
+
+mod any_bytes;
+mod known_path;
+mod mutations;
+mod perf_data;
+mod recordings;
+mod second_decoder;
+mod statements;
+mod support;
+mod threads;
+mod traced;
+mod tracer;
