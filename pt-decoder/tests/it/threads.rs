@@ -76,6 +76,29 @@ fn every_thread_gets_what_it_executed() {
     }
 }
 
+/// The end of a stretch is told by the timing packet with which the next one on its
+/// processor begins: only the last one has none.
+#[test]
+fn every_stretch_but_the_last_is_known_to_have_ended() {
+    for (processors, quantum) in [(1, 30), (2, 7)] {
+        let recorded = traced(processors, quantum);
+        let record = pt_record(&recorded, 0);
+        let decoded = decode_recording(&record, &InMemory(&recorded.image), usize::MAX);
+        let stretches: Vec<_> = decoded.threads.values().flatten().collect();
+        let open = stretches.iter().filter(|it| it.until.is_none()).count();
+        assert_eq!(open, processors, "of {}", stretches.len());
+        assert!(stretches.len() > 20, "{}", stretches.len());
+        let ended = stretches.iter().filter(|it| it.until.is_some());
+        assert!(ended.clone().all(|it| it.until > it.at));
+        // What runs next on the processor begins no earlier.
+        if processors == 1 {
+            let mut times: Vec<_> = ended.map(|it| (it.at, it.until)).collect();
+            times.sort();
+            assert!(times.windows(2).all(|pair| pair[0].1 <= pair[1].0));
+        }
+    }
+}
+
 /// Without switch records nothing is attributed, and that is said.
 #[test]
 fn without_switches_nobody_is_named() {
