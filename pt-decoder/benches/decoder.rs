@@ -1,12 +1,13 @@
 //! `./dev bench decoder`: our decoding, with everything mapped to statements,
-//! against libipt's plain block decoder over the same trace and code.
+//! against libipt's plain block decoder over the same trace and code. We decode
+//! through libipt, too: the difference is what our part of it costs.
 //!
 //! The trace is a random walk through this benchmark's own code, repeated up to
 //! the length that is asked for. Each measurement runs in a process of its own, so
-//! that its peak memory is its own, and the ways are measured in turn, so that a
-//! busy machine slows all of them; ratios are those of one round, and the median
-//! of them is shown. The whole takes at most six minutes: a round that would not
-//! fit any more is left out, and the table says how many there were.
+//! that its peak memory is its own, and the two are measured in turn, so that a
+//! busy machine slows both; ratios are those of one round, and the median of them
+//! is shown. The whole takes at most four minutes: a round that would not fit any
+//! more is left out, and the table says how many there were.
 //!
 //! The recordings of others come without code, so of them packets are read: by
 //! libipt's packet decoder, and by the independent one that the tests use.
@@ -18,21 +19,17 @@ use libipt::{
 };
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
 use pt_decoder::{
-    BlockStatements, CodeImage, ExecutionItem, Packets, StatementMap, TraceSetup, decode_stream,
-    split_points, window,
+    BlockStatements, Blocks, CodeImage, ExecutionItem, Packets, StatementMap, psb_offsets,
 };
 use serde::{Deserialize, Serialize};
 use sketch_model::{MappedCode, RuntimeAddress, StatementId};
 use std::{
     cell::RefCell,
     collections::HashMap,
-    fs::{self, File},
-    io::{Read, Seek},
-    num::NonZero,
+    fs,
     path::{Path, PathBuf},
     process::Command,
     rc::Rc,
-    sync::Mutex,
     time::{Duration, Instant},
 };
 use test_support::intel_pt::tracer::{
@@ -43,15 +40,14 @@ use test_support::intel_pt::tracer::{
 const BASE: u64 = 0x7f00_0000_0000;
 /// So much is walked; the rest repeats it.
 const DISTINCT: usize = 32 << 20;
-/// Lengths for memory, in MB, and the one for speed.
-const LENGTHS: [usize; 3] = [32, 128, 512];
+/// Lengths in MB: a short one first, so that there is a table whatever the
+/// machine does, then the one for speed.
+const SHORT: usize = 32;
 const LENGTH: usize = 256;
 const ROUNDS: usize = 3;
-/// No round begins that would end after this, and no measurement of memory
-/// after the second.
+/// No round begins that would end after this.
 const LONGEST: Duration = Duration::from_secs(230);
-const LONGEST_ALL: Duration = Duration::from_secs(330);
-const WAYS: [&str; 3] = ["libipt", "ours-1", "ours-2"];
+const WAYS: [&str; 2] = ["libipt", "ours"];
 
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Measured {
@@ -128,86 +124,44 @@ fn generate(code: &OwnCode, to: &Path) {
     let mut trace = writer.finish();
     trace.truncate(DISTINCT);
     // A piece that can be repeated begins and ends with a PSB.
-    let last = split_points(&trace).last().unwrap().start;
+    let last = *psb_offsets(&trace).last().unwrap();
     trace.truncate(last as usize);
     fs::write(to, trace).unwrap();
 }
 
 /// A file over and over, up to a length.
-struct Repeated {
-    bytes: File,
-    left: usize,
-}
-
-impl Read for Repeated {
-    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
-        let wanted = buffer.len().min(self.left);
-        let mut count = self.bytes.read(&mut buffer[..wanted])?;
-        if count == 0 && wanted > 0 {
-            self.bytes.rewind()?;
-            count = self.bytes.read(&mut buffer[..wanted])?;
-        }
-        self.left -= count;
-        Ok(count)
+fn repeated(trace: &Path, megabytes: usize) -> Vec<u8> {
+    let piece = fs::read(trace).unwrap();
+    let mut bytes = Vec::with_capacity(megabytes << 20);
+    while bytes.len() < megabytes << 20 {
+        let left = (megabytes << 20) - bytes.len();
+        bytes.extend_from_slice(&piece[..piece.len().min(left)]);
     }
+    bytes
 }
 
-fn repeated(trace: &Path, megabytes: usize) -> Repeated {
-    Repeated {
-        bytes: File::open(trace).unwrap(),
-        left: megabytes << 20,
-    }
-}
-
-fn ours(code: &OwnCode, trace: Repeated, threads: usize) -> Measured {
+fn ours(code: &OwnCode, trace: &[u8]) -> Measured {
     let map = code.map();
-    let threads = NonZero::new(threads).unwrap();
+    let mut statements = BlockStatements::new(&map, vec![code.mapped.clone()]);
     let mut total = Measured::default();
     let since = Clock::now();
-    thread_local! {
-        static STATEMENTS: RefCell<Option<BlockStatements<'static>>> = const { RefCell::new(None) };
+    for item in Blocks::new(trace, &code.image, None) {
+        match item {
+            ExecutionItem::Block(block) => {
+                total.blocks += 1;
+                total.instructions += u64::from(block.instructions);
+                total.statements += statements.of(block).len() as u64;
+            }
+            ExecutionItem::Paused => {}
+            ExecutionItem::Gap(_) => total.gaps += 1,
+        }
     }
-    let map: &'static StatementMap = Box::leak(Box::new(map));
-    decode_stream(
-        trace,
-        &code.image,
-        TraceSetup::default(),
-        threads,
-        |part| {
-            STATEMENTS.with_borrow_mut(|kept| {
-                let of_block = kept
-                    .get_or_insert_with(|| BlockStatements::new(map, vec![code.mapped.clone()]));
-                let mut part_total = Measured::default();
-                for item in part {
-                    match item {
-                        ExecutionItem::Block(block) => {
-                            part_total.blocks += 1;
-                            part_total.instructions += u64::from(block.instructions);
-                            part_total.statements += of_block.of(block).len() as u64;
-                        }
-                        ExecutionItem::Paused => {}
-                        ExecutionItem::Gap(_) => part_total.gaps += 1,
-                    }
-                }
-                part_total
-            })
-        },
-        |part| {
-            total.blocks += part.blocks;
-            total.instructions += part.instructions;
-            total.statements += part.statements;
-            total.gaps += part.gaps;
-        },
-    )
-    .unwrap();
     (total.seconds, total.cpu) = since.passed();
     total
 }
 
 /// libipt alone: sections from a file, its section cache, its block decoder.
-fn plain(code: &OwnCode, mut from: Repeated, file: &Path) -> Measured {
-    let mut trace = Vec::with_capacity(from.left);
-    from.read_to_end(&mut trace).unwrap();
+fn plain(code: &OwnCode, mut trace: Vec<u8>, file: &Path) -> Measured {
     let mut cache = SectionCache::new(None).unwrap();
     cache.set_limit(512 << 20).unwrap();
     let mapped = &code.mapped;
@@ -311,20 +265,6 @@ fn load() -> String {
     load.split_whitespace().next().unwrap_or("?").to_owned()
 }
 
-/// One round of all ways at a length; `None` if it would take too long.
-fn round(own: &Path, trace: &Path, megabytes: usize, until: Instant) -> Option<[Measured; 3]> {
-    static SLOWEST: Mutex<Option<f64>> = Mutex::new(None);
-    let mut seconds_a_mb = SLOWEST.lock().unwrap();
-    let wanted = seconds_a_mb.map_or(0.0, |it| it * megabytes as f64);
-    if Instant::now() + Duration::from_secs_f64(wanted) > until {
-        return None;
-    }
-    let since = Instant::now();
-    let measured = WAYS.map(|way| measure(own, way, trace, megabytes));
-    *seconds_a_mb = Some(since.elapsed().as_secs_f64() / megabytes as f64);
-    Some(measured)
-}
-
 fn outside() {
     println!("\nRecordings of others (no code with them: packets only)");
     println!(
@@ -366,14 +306,13 @@ fn main() {
         let code = OwnCode::read(&own);
         let mut measured = match arguments[at + 1].as_str() {
             "libipt" => plain(&code, trace, &own),
-            "ours-1" => ours(&code, trace, 1),
-            _ => ours(&code, trace, 2),
+            _ => ours(&code, &trace),
         };
         measured.peak_mb = peak_mb();
         println!("{}", serde_json::to_string(&measured).unwrap());
         return;
     }
-    let (until, until_all) = (Instant::now() + LONGEST, Instant::now() + LONGEST_ALL);
+    let until = Instant::now() + LONGEST;
     let folder = std::env::var_os("CARGO_TARGET_DIR").map_or_else(
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../target"),
         PathBuf::from,
@@ -389,17 +328,20 @@ fn main() {
         code.image.size() >> 10,
         load()
     );
-    // The short ones first: whatever the machine does, there is a table.
-    let mut rounds: Vec<(usize, [Measured; 3])> = Vec::new();
-    for megabytes in [LENGTHS[0], LENGTH, LENGTH, LENGTH] {
-        rounds.extend(round(&own, &trace, megabytes, until).map(|it| (megabytes, it)));
+    let (mut length, mut rounds, mut seconds_a_mb) = (SHORT, Vec::new(), 0.0);
+    for megabytes in [SHORT, LENGTH, LENGTH, LENGTH] {
+        let wanted = Duration::from_secs_f64(seconds_a_mb * megabytes as f64);
+        if Instant::now() + wanted > until {
+            break;
+        }
+        let since = Instant::now();
+        let round = WAYS.map(|way| measure(&own, way, &trace, megabytes));
+        seconds_a_mb = since.elapsed().as_secs_f64() / megabytes as f64;
+        if megabytes != length {
+            (length, rounds) = (megabytes, Vec::new());
+        }
+        rounds.push(round);
     }
-    let whole = rounds.iter().filter(|(length, _)| *length == LENGTH);
-    let whole: Vec<[Measured; 3]> = whole.map(|(_, it)| *it).collect();
-    let (length, rounds) = match whole.is_empty() {
-        true => (LENGTHS[0], rounds.iter().map(|(_, it)| *it).collect()),
-        false => (LENGTH, whole),
-    };
     println!(
         "\nSpeed at {length} MB: medians of {} rounds of {ROUNDS}",
         rounds.len()
@@ -413,10 +355,8 @@ fn main() {
         let of = |field: fn(&Measured) -> f64| {
             median(rounds.iter().map(|it| field(&it[number])).collect())
         };
-        let against = |other: usize| {
-            let ratios = rounds
-                .iter()
-                .map(|it| it[other].seconds / it[number].seconds);
+        let against = |field: fn(&Measured) -> f64| {
+            let ratios = rounds.iter().map(|it| field(&it[0]) / field(&it[number]));
             median(ratios.collect())
         };
         let (seconds, it) = (of(|it| it.seconds), rounds[0][number]);
@@ -428,42 +368,18 @@ fn main() {
             it.blocks,
             it.statements,
             it.gaps,
-            against(0),
-            median(rounds.iter().map(|it| it[0].cpu / it[number].cpu).collect()),
+            against(|it| it.seconds),
+            against(|it| it.cpu),
             of(|it| it.peak_mb)
         );
         rows.push(serde_json::json!({
-            "way": way, "seconds": seconds, "against_libipt": against(0),
-            "against_one_thread": against(1), "rounds": rounds.iter().map(|it| it[number]).collect::<Vec<_>>(),
+            "way": way, "seconds": seconds, "against_libipt": against(|it| it.seconds),
+            "rounds": rounds.iter().map(|it| it[number]).collect::<Vec<_>>(),
         }));
     }
-    let scaling = median(
-        rounds
-            .iter()
-            .map(|it| it[1].seconds / it[2].seconds)
-            .collect(),
-    );
-    println!("two threads against one: {scaling:.2}×");
-
-    println!("\nPeak memory, MB");
-    println!("| trace | one thread | two threads |");
-    println!("| --- | --- | --- |");
-    let mut memory = Vec::new();
-    for megabytes in LENGTHS {
-        if Instant::now() > until_all {
-            println!("| {megabytes} MB | left out: the time is used up | |");
-            continue;
-        }
-        let [one, two] =
-            ["ours-1", "ours-2"].map(|way| measure(&own, way, &trace, megabytes).peak_mb);
-        println!("| {megabytes} MB | {one:.0} | {two:.0} |");
-        memory.push(serde_json::json!({ "trace_mb": megabytes, "one": one, "two": two }));
-    }
-    let window = window(const { NonZero::new(2).unwrap() }) >> 20;
-    println!("of trace at most {window} MB are held, if no synchronisation point comes for long");
     outside();
     println!("\nload {} at the end", load());
     fs::remove_file(&trace).unwrap();
-    let report = serde_json::json!({ "length_mb": length, "rows": rows, "memory": memory });
+    let report = serde_json::json!({ "length_mb": length, "rows": rows });
     fs::write(folder.join("decoder.json"), report.to_string()).unwrap();
 }

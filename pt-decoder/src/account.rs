@@ -1,11 +1,11 @@
 //! One thread's account of statements and ways, kept while its trace goes by.
 
 use crate::{
-    blocks::{ExecutedBlock, ExecutionItem},
     branches::BranchMap,
     gap::GapReason,
+    libipt::{ExecutedBlock, ExecutionItem},
+    processor_timeline::ThreadId,
     recording::{RecordingLosses, Stretch},
-    schedule::ThreadId,
     statements::{BlockStatements, StatementMap, Way},
 };
 use sketch_model::{BranchWay, ExecutedStatement, RuntimeAddress, StatementId, ThreadStatements};

@@ -13,8 +13,8 @@ use crate::{
     account::Account,
     address_space::{AddressSpaces, CodeSource},
     branches::BranchMap,
+    processor_timeline::ThreadId,
     recording::{RecordingLosses, stream_recording},
-    schedule::ThreadId,
     statements::{BlockStatements, StatementMap},
 };
 use sketch_model::{BuildId, MappedCode, PtRecord, ThreadStatements};

@@ -25,21 +25,6 @@ impl TraceGap {
         }
     }
 
-    /// The gap of a piece of trace as one of the whole. `None` if it is only that
-    /// the piece ends: the one at `next` goes on there.
-    pub(crate) fn of_piece(self, from: u64, next: Option<u64>) -> Option<Self> {
-        if next.is_some() && self.reason == GapReason::EndsWhileTracing {
-            return None;
-        }
-        // A piece has the head of the next behind it.
-        let place = |at: u64| next.map_or(from + at, |next| next.min(from + at));
-        Some(Self {
-            offset: place(self.offset),
-            resumes: self.resumes.map(place).or(next),
-            reason: self.reason,
-        })
-    }
-
     /// `None` if knowledge begins where it ended. A broken packet may have
     /// swallowed the beginning of the PSB: the gap then begins with the PSB.
     pub(crate) fn between(offset: u64, resumes: Option<u64>, reason: GapReason) -> Option<Self> {

@@ -1,17 +1,13 @@
 //! The code that a traced process had mapped: bytes at run-time addresses.
 //!
-//! Sections are values, shared by `Arc` so that threads may decode with one
-//! image. They must not overlap: which of two codes ran is not for us to guess.
+//! Sections are values, shared by `Arc`: processes run the same files. They must
+//! not overlap: which of two codes ran is not for us to guess.
 //!
 //! Deliberately absent: reading files, and code that changes during the run:
 //! an image is one moment (`address_space.rs` knows the others).
 
-use crate::code_file::CodeFile;
 use sketch_model::RuntimeAddress;
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, OnceLock},
-};
+use std::{collections::BTreeMap, sync::Arc};
 use thiserror::Error;
 
 /// A section that cannot be part of an image.
@@ -33,8 +29,6 @@ pub enum ImageError {
 #[derive(Clone, Debug, Default)]
 pub struct CodeImage {
     sections: BTreeMap<u64, Arc<[u8]>>,
-    /// Made when first decoded with; `None` within if it cannot be made.
-    file: Arc<OnceLock<Option<CodeFile>>>,
 }
 
 impl CodeImage {
@@ -64,7 +58,6 @@ impl CodeImage {
             return Err(ImageError::Overlap { start, other });
         }
         self.sections.insert(start.0, bytes);
-        self.file = Arc::default();
         Ok(())
     }
 
@@ -78,10 +71,9 @@ impl CodeImage {
         self.sections.values().map(|bytes| bytes.len() as u64).sum()
     }
 
-    /// The code as a file for libipt.
-    pub(crate) fn file(&self) -> Option<&CodeFile> {
-        let made = || CodeFile::write(&self.sections).ok();
-        self.file.get_or_init(made).as_ref()
+    /// The sections, by address.
+    pub(crate) fn sections(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        self.sections.iter().map(|(at, bytes)| (*at, &**bytes))
     }
 
     /// Copies the bytes at `at` into `buffer` and returns how many are known,

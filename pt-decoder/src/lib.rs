@@ -5,14 +5,13 @@
 //! lists what was executed, [`decode_recording`] does so for all buffers of a
 //! [`sketch_model::PtRecord`] and gives each stretch to its thread by the
 //! sideband, [`executed_statements`] says which statements of a build these
-//! were. [`read_perf_data`] makes such a record from a `perf.data` file,
-//! [`decode_stream`] follows a long trace in several threads and bounded memory,
-//! [`worker`] does it all in a process with limits.
+//! were. [`read_perf_data`] makes such a record from a `perf.data` file, [`worker`]
+//! does it all in a process with limits.
 //!
 //! Values in, values out: no clock, no global state, no files but in `worker`
-//! (and the nameless ones of `code_file.rs`). An error is an item
+//! (and the nameless ones of `libipt/prepared_image.rs`). An error is an item
 //! ([`TraceGap`]), never the end: decoding resumes at the next PSB. libipt is
-//! touched by `ipt/` alone.
+//! touched by `libipt/` alone.
 //!
 //! Deliberately absent: recording, which is the agent's business, and finding
 //! binaries, which is the command's.
@@ -20,41 +19,32 @@
 mod account;
 mod address_hash;
 mod address_space;
-mod blocks;
 mod branches;
-mod chunks;
-mod code_file;
 mod elf;
 mod executed;
 mod gap;
 mod image;
-mod ipt;
+mod libipt;
 mod owner;
 mod packets;
-mod parallel;
 mod perf_data;
-mod psb;
+mod processor_timeline;
 mod recording;
-mod schedule;
-mod slow;
 mod statements;
-mod swift;
 pub mod worker;
 
+pub use crate::libipt::{Blocks, ExecutedBlock, ExecutionItem, TraceSetup};
 pub use address_space::{AddressSpaces, CodeSource, MissingCode, ProcessImages};
-pub use blocks::{Blocks, ExecutedBlock, ExecutionItem, TraceSetup};
 pub use branches::{BranchMap, BranchPlaces};
 pub use elf::mapped_bytes;
 pub use executed::{ExecutedRecording, executed_statements};
 pub use gap::{GapReason, TraceGap};
 pub use image::{CodeImage, ImageError};
-pub use packets::{Mode, Packet, PacketItem, Packets, TntBits};
-pub use parallel::{Part, decode_stream, decode_stream_in_small_chunks, window};
+pub use packets::{Mode, Packet, PacketItem, Packets, TntBits, next_psb, psb_offsets};
 pub use perf_data::{PerfDataError, PerfRecording, read_perf_data};
-pub use psb::{next_psb, split_points};
+pub use processor_timeline::{ProcessorTimeline, Running, ThreadId};
 pub use recording::{
     DecodedRecording, RecordingLosses, Stretch, decode_recording, stream_recording,
 };
-pub use schedule::{Running, Schedule, ThreadId};
 pub use sketch_model::CpuModel;
 pub use statements::{BlockStatements, StatementMap, StatementMapError};

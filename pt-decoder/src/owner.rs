@@ -1,13 +1,13 @@
 //! Who owns which part of a buffer: the thread that it follows, the only thread
-//! there is, or the one that the schedule names at the time.
+//! there is, or the one that the processor's timeline names then.
 
-use crate::schedule::{Running, Schedule, ThreadId};
+use crate::processor_timeline::{ProcessorTimeline, Running, ThreadId};
 use sketch_model::{PerfClock, PtBuffer, PtRecord, SidebandKind, Tsc};
 use std::collections::BTreeSet;
 
 /// The owners of a recording's buffers.
 pub(crate) struct Owner {
-    schedule: Schedule,
+    timeline: ProcessorTimeline,
     pub(crate) clock: Option<PerfClock>,
     /// By how much a stretch may have begun after the timing packet before it.
     slack: u64,
@@ -45,7 +45,7 @@ impl Owner {
             start.ns_at(period)
         });
         Self {
-            schedule: Schedule::new(&record.sideband),
+            timeline: ProcessorTimeline::new(&record.sideband),
             clock: record.clock,
             slack: slack.unwrap_or(0),
             threads,
@@ -72,7 +72,7 @@ impl Owner {
         let at = at.and_then(|at| self.clock?.ns_at(at));
         match (buffer.cpu, at) {
             (Some(cpu), Some(at)) => self
-                .schedule
+                .timeline
                 .running(cpu, at, at.saturating_add(self.slack)),
             _ => Running::Unknown,
         }

@@ -4,15 +4,22 @@
 //! second decoder and everything that asks what the processor wrote rather than
 //! what ran. Packet meanings: Intel SDM vol. 3C, "Trace Packets and Data Types".
 //!
+//! PSB packets are the only places where decoding may begin. One is `02 82` eight
+//! times (SDM, "Packet Stream Boundary"). A payload that happens to end in `02 82`
+//! lengthens the run at its front, so of a longer run the last sixteen bytes are
+//! the PSB, as libipt has it too.
+//!
 //! Deliberately absent: payloads that no part of Failsketch reads (paging,
 //! power and virtualisation packets appear by name).
 
 use crate::{
     gap::{GapReason, TraceGap},
-    ipt::{Fault, PacketEngine},
-    psb::{behind_packet_at, next_psb},
+    libipt::{Fault, PacketEngine},
 };
 use sketch_model::RuntimeAddress;
+
+const PAIR: [u8; 2] = [0x02, 0x82];
+const PSB_BYTES: usize = 16;
 
 /// Outcomes of conditional branches and compressed returns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,4 +147,34 @@ impl Iterator for Packets<'_> {
         }
         self.pending.take().map(PacketItem::Gap)
     }
+}
+
+/// The offset of the first PSB that begins at `from` or later.
+pub fn next_psb(trace: &[u8], from: u64) -> Option<u64> {
+    let mut at = usize::try_from(from).ok()?;
+    while let Some(rest) = trace.get(at..).filter(|rest| rest.len() >= PSB_BYTES) {
+        let pairs = rest
+            .chunks_exact(PAIR.len())
+            .take_while(|pair| **pair == PAIR)
+            .count();
+        if pairs * PAIR.len() >= PSB_BYTES {
+            return Some((at + pairs * PAIR.len() - PSB_BYTES) as u64);
+        }
+        // A shorter run holds no PSB, nor does any end of it; and no run can
+        // begin on the second byte of a pair.
+        at += (pairs * PAIR.len()).max(1);
+    }
+    None
+}
+
+/// From where to look for a PSB after the packet at `offset` proved broken: the
+/// packets just before it may have been misread bytes of that PSB.
+pub(crate) fn behind_packet_at(offset: u64) -> u64 {
+    offset.saturating_sub(PSB_BYTES as u64 - 1)
+}
+
+/// Where the PSBs of a trace begin.
+pub fn psb_offsets(trace: &[u8]) -> Vec<u64> {
+    let behind = |psb: &u64| next_psb(trace, psb + PSB_BYTES as u64);
+    std::iter::successors(next_psb(trace, 0), behind).collect()
 }

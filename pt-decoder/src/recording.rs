@@ -2,8 +2,8 @@
 //!
 //! A buffer follows a thread or a processor. A processor's is taken apart where
 //! tracing pauses, since no thread can leave the processor without an entry into
-//! the kernel, and each stretch goes to the thread that the schedule names. A
-//! stretch that could be of two threads, or of none, is a gap of both or of all,
+//! the kernel, and each stretch goes to the thread that the processor's
+//! timeline names. A stretch that could be of two threads, or of none, is a gap of both or of all,
 //! and is counted.
 //!
 //! Buffers are decoded side by side and their stretches handed on in the order of
@@ -17,11 +17,10 @@
 
 use crate::{
     address_space::{AddressSpaces, CodeSource, MissingCode},
-    blocks::{Blocks, ExecutionItem, TraceSetup},
     image::CodeImage,
-    ipt::PreparedImage,
+    libipt::{Blocks, ExecutionItem, PreparedImage, TraceSetup},
     owner::Owner,
-    schedule::{Running, ThreadId},
+    processor_timeline::{Running, ThreadId},
 };
 use sketch_model::{PtBuffer, PtRecord, RuntimeAddress, SidebandKind, Tsc};
 use std::{

@@ -15,7 +15,7 @@
 //! and so is its statement.
 
 use crate::{
-    address_hash::AddressHasher, blocks::ExecutedBlock, branches::BranchMap, elf::Segments,
+    address_hash::AddressHasher, branches::BranchMap, elf::Segments, libipt::ExecutedBlock,
 };
 use addr2line::{
     Context,

@@ -204,7 +204,7 @@ fn print_answer(answer: &Answer, recording: &PerfRecording) {
         let packets = recording.record.buffers.iter();
         let (mut count, mut psbs) = (0, 0);
         for buffer in packets {
-            psbs += pt_decoder::split_points(&buffer.bytes).len();
+            psbs += pt_decoder::psb_offsets(&buffer.bytes).len();
             count += pt_decoder::Packets::new(&buffer.bytes).count();
         }
         println!("the trace itself: {count} packets, {psbs} synchronisation points");

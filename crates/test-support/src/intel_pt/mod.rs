@@ -1,17 +1,17 @@
-//! Writes Intel PT packets by the encodings of the Intel SDM (vol. 3C, "Packet
-//! Definitions"), and knows one small program well.
+//! What tests of the decoder share: one small program whose path and trace are
+//! known, and a writer of packets.
 //!
-//! Written from the manual and not with libipt's encoder: a misreading that
-//! encoder and decoder share would otherwise pass unseen.
-//!
-//! Deliberately absent: timing packets, and programs in general (`tracer/`).
+//! Deliberately absent: programs in general (`tracer/`).
 
+pub mod packet_writer;
 pub mod second_decoder;
 pub mod tracer;
 
 use iced_x86::{Decoder, DecoderOptions};
-use pt_decoder::{CodeImage, ExecutedBlock, ExecutionItem, GapReason};
-use sketch_model::RuntimeAddress;
+use packet_writer::{AddressBytes, PacketWriter};
+use pt_decoder::{CodeImage, CodeSource, ExecutedBlock, ExecutionItem, GapReason};
+use sketch_model::{MappedCode, RuntimeAddress};
+use std::sync::Arc;
 
 pub const BASE: u64 = 0x7f12_3456_7000;
 
@@ -39,6 +39,18 @@ pub fn program(rounds: u8) -> CodeImage {
     let mut image = CodeImage::new();
     image.add(RuntimeAddress(BASE), code).unwrap();
     image
+}
+
+/// The code as it was in memory.
+pub struct InMemory<'i>(pub &'i CodeImage);
+
+impl CodeSource for InMemory<'_> {
+    fn code(&self, mapped: &MappedCode) -> Result<Arc<[u8]>, String> {
+        let mut bytes = vec![0; mapped.length as usize];
+        let known = self.0.read(mapped.start, &mut bytes);
+        bytes.truncate(known);
+        Ok(bytes.into())
+    }
 }
 
 /// One instruction, or what interrupted the list of them.
@@ -107,8 +119,7 @@ pub fn true_path(rounds: u8) -> Vec<ExecutionItem> {
 #[derive(Clone, Copy, Debug)]
 pub struct Recording {
     pub compressed_returns: bool,
-    /// Branch outcomes per TNT packet: up to 6 fit the short one, 47 the long.
-    pub tnt_capacity: usize,
+    pub tnt_capacity: u32,
     /// A PSB after so many rounds.
     pub psb_every: usize,
     /// Bytes of an address that a packet repeats: 2, 4, 6 or 8.
@@ -122,152 +133,43 @@ pub const PLAIN: Recording = Recording {
     address_bytes: 6,
 };
 
+impl Recording {
+    pub fn writer(self) -> PacketWriter {
+        PacketWriter::new(self.tnt_capacity, AddressBytes::Always(self.address_bytes))
+    }
+
+    /// A trace that has just begun, with the program.
+    pub fn begun(self) -> PacketWriter {
+        let mut out = self.writer();
+        out.psb();
+        out.mode_64();
+        out.psb_end();
+        out.tip_pge(BASE);
+        out
+    }
+}
+
 /// What a processor writes while the program runs.
 pub fn record(rounds: u8, how: Recording) -> Vec<u8> {
-    let mut out = Writer::new(how);
-    out.psb();
-    out.mode_64();
-    out.psb_end();
-    out.tip_pge(0x00);
+    let mut out = how.begun();
     for round in 1..=usize::from(rounds) {
-        out.branch(round < usize::from(rounds));
+        let again = round < usize::from(rounds);
+        out.outcome(again);
         if round % how.psb_every == 0 {
-            let at = if round < usize::from(rounds) {
-                0x02
-            } else {
-                0x09
-            };
-            out.psb_plus(at);
+            out.psb_plus(BASE + if again { 0x02 } else { 0x09 });
         }
     }
-    out.tip(0x20);
+    out.tip(BASE + 0x20);
     for to in [0x12, 0x17] {
         // SDM, "Indirect Transfer Compression for Returns": a return to where
         // its call said is one taken bit. The stack of calls empties at a PSB,
         // and both calls lie behind the last one.
         if how.compressed_returns {
-            out.branch(true);
+            out.outcome(true);
         } else {
-            out.tip(to);
+            out.tip(BASE + to);
         }
     }
-    out.tip_pgd();
+    out.tip_pgd(None);
     out.finish()
-}
-
-pub struct Writer {
-    bytes: Vec<u8>,
-    outcomes: Vec<bool>,
-    how: Recording,
-    after_psb: bool,
-}
-
-impl Writer {
-    pub fn new(how: Recording) -> Self {
-        Self {
-            bytes: Vec::new(),
-            outcomes: Vec::new(),
-            how,
-            after_psb: true,
-        }
-    }
-
-    pub fn psb(&mut self) {
-        self.flush();
-        self.bytes.extend([0x02, 0x82].repeat(8));
-        self.after_psb = true;
-    }
-
-    pub fn psb_end(&mut self) {
-        self.bytes.extend([0x02, 0x23]);
-    }
-
-    pub fn mode_64(&mut self) {
-        self.bytes.extend([0x99, 0x01]);
-    }
-
-    /// A PSB with the state it must restate while tracing is on.
-    pub fn psb_plus(&mut self, at: u64) {
-        self.psb();
-        self.mode_64();
-        self.fup(at);
-        self.psb_end();
-    }
-
-    pub fn branch(&mut self, taken: bool) {
-        self.outcomes.push(taken);
-        if self.outcomes.len() == self.how.tnt_capacity {
-            self.flush();
-        }
-    }
-
-    pub fn tip(&mut self, at: u64) {
-        self.address(0x0d, at);
-    }
-
-    pub fn tip_pge(&mut self, at: u64) {
-        self.address(0x11, at);
-    }
-
-    pub fn fup(&mut self, at: u64) {
-        self.address(0x1d, at);
-    }
-
-    /// Tracing goes off on entry to the kernel: no address.
-    pub fn tip_pgd(&mut self) {
-        self.flush();
-        self.bytes.push(0x01);
-    }
-
-    pub fn ovf(&mut self) {
-        self.flush();
-        self.bytes.extend([0x02, 0xf3]);
-    }
-
-    pub fn raw(&mut self, bytes: &[u8]) {
-        self.flush();
-        self.bytes.extend(bytes);
-    }
-
-    pub fn position(&self) -> u64 {
-        self.bytes.len() as u64
-    }
-
-    pub fn finish(mut self) -> Vec<u8> {
-        self.flush();
-        self.bytes
-    }
-
-    /// The first address after a PSB has nothing to be compressed against.
-    fn address(&mut self, opcode: u8, at: u64) {
-        self.flush();
-        let (kind, length) = match self.how.address_bytes {
-            _ if self.after_psb => (0b011, 6),
-            2 => (0b001, 2),
-            4 => (0b010, 4),
-            6 => (0b100, 6),
-            8 => (0b110, 8),
-            other => panic!("no address packet has {other} bytes"),
-        };
-        self.after_psb = false;
-        self.bytes.push(kind << 5 | opcode);
-        self.bytes.extend(&(BASE + at).to_le_bytes()[..length]);
-    }
-
-    fn flush(&mut self) {
-        let outcomes = std::mem::take(&mut self.outcomes);
-        if outcomes.is_empty() {
-            return;
-        }
-        // A stop bit, then the outcomes, oldest first.
-        let bits = outcomes
-            .iter()
-            .fold(1, |bits: u64, taken| bits << 1 | u64::from(*taken));
-        if outcomes.len() <= 6 {
-            self.bytes.push((bits << 1) as u8);
-        } else {
-            self.bytes.extend([0x02, 0xa3]);
-            self.bytes.extend(&bits.to_le_bytes()[..6]);
-        }
-    }
 }

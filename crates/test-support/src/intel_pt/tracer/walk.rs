@@ -5,7 +5,8 @@
 //! some function. The code is a real program's, so blocks, calls and loops are
 //! of real size; only the outcomes are invented, which no decoder can tell.
 
-use super::{code::Code, writer::PtWriter};
+use super::{code::Code, truth::Path, writer::PtWriter};
+use crate::intel_pt::Step;
 use iced_x86::{FlowControl, Instruction};
 use pt_decoder::CodeImage;
 use std::collections::HashMap;
@@ -23,6 +24,8 @@ pub struct Walk<'f> {
     random: u64,
     stack: Vec<u64>,
     pub instructions: u64,
+    /// What was walked, if asked for.
+    pub path: Option<Path>,
 }
 
 impl<'f> Walk<'f> {
@@ -34,6 +37,7 @@ impl<'f> Walk<'f> {
             random: seed | 1,
             stack: Vec::new(),
             instructions: 0,
+            path: None,
         }
     }
 
@@ -87,14 +91,14 @@ impl<'f> Walk<'f> {
             let found = self.branch_from(ip);
             let known = found.filter(|_| free < LONGEST && self.stack.len() < DEEPEST);
             let Some((branch, count)) = known else {
-                writer.interrupted(ip);
-                self.stack.clear();
+                self.interrupt(writer, ip);
                 free = 0;
                 ip = self.some_function();
                 writer.turn_on(ip);
                 continue;
             };
             self.instructions += count;
+            self.note(ip, branch.ip());
             free += 1;
             let next = match branch.flow_control() {
                 FlowControl::ConditionalBranch => {
@@ -129,7 +133,24 @@ impl<'f> Walk<'f> {
             writer.retired(&branch, next, None);
             ip = next;
         }
+        self.interrupt(writer, ip);
+    }
+
+    fn interrupt(&mut self, writer: &mut PtWriter, ip: u64) {
         writer.interrupted(ip);
         self.stack.clear();
+        if let Some(path) = &mut self.path {
+            path.push(Step::Paused);
+        }
+    }
+
+    /// Notes what was executed, both ends included.
+    fn note(&mut self, from: u64, to: u64) {
+        let Some(path) = &mut self.path else { return };
+        let mut at = from;
+        while at <= to {
+            path.push(Step::At(at));
+            at = self.code.at(at).next_ip();
+        }
     }
 }

@@ -1,12 +1,8 @@
 //! libipt's block decoder over a trace and one or several images.
 
-use super::{Fault, PreparedImage, over};
-use crate::{
-    blocks::{ExecutedBlock, TraceSetup},
-    gap::GapReason,
-    image::CodeImage,
-};
-use libipt::{
+use super::{ExecutedBlock, Fault, PreparedImage, TraceSetup, over};
+use crate::gap::GapReason;
+use ::libipt::{
     block::BlockDecoder,
     enc_dec_builder::{Cpu, Frequency},
     error::{PtError, PtErrorCode},
@@ -70,8 +66,10 @@ pub(crate) struct BlockEngine<'t> {
     images: OwnedImages,
     used: usize,
     unreadable: Rc<Cell<u64>>,
-    /// The decoder reads the trace and, by callback, the code.
-    borrowed: PhantomData<(&'t [u8], &'t CodeImage)>,
+    /// The images read their code: by callback, and from files that stay open.
+    _prepared: Vec<PreparedImage<'t>>,
+    /// The decoder reads the trace.
+    borrowed: PhantomData<&'t [u8]>,
 }
 
 impl<'t> BlockEngine<'t> {
@@ -107,6 +105,7 @@ impl<'t> BlockEngine<'t> {
             images: OwnedImages(images),
             used: usize::MAX,
             unreadable,
+            _prepared: prepared.to_vec(),
             borrowed: PhantomData,
         };
         engine

@@ -34,11 +34,11 @@ pub enum Running {
 
 /// Who ran where and when.
 #[derive(Clone, Debug, Default)]
-pub struct Schedule {
+pub struct ProcessorTimeline {
     processors: BTreeMap<u32, Vec<Slot>>,
 }
 
-impl Schedule {
+impl ProcessorTimeline {
     /// From records in any order.
     pub fn new(sideband: &[SidebandEvent]) -> Self {
         let mut switches: Vec<_> = sideband
@@ -57,12 +57,12 @@ impl Schedule {
             })
             .collect();
         switches.sort_by_key(|(cpu, time, ..)| (*cpu, *time));
-        let mut schedule = Self::default();
+        let mut timeline = Self::default();
         for (cpu, time, begins, thread) in switches {
-            let slots = schedule.processors.entry(cpu).or_default();
-            schedule_switch(slots, time, begins, thread);
+            let slots = timeline.processors.entry(cpu).or_default();
+            note_switch(slots, time, begins, thread);
         }
-        schedule
+        timeline
     }
 
     /// Whether there is any record of the processor.
@@ -88,7 +88,7 @@ impl Schedule {
     }
 }
 
-fn schedule_switch(slots: &mut Vec<Slot>, time: u64, begins: bool, thread: ThreadId) {
+fn note_switch(slots: &mut Vec<Slot>, time: u64, begins: bool, thread: ThreadId) {
     let open = slots.last_mut().filter(|slot| slot.to == u64::MAX);
     match (open, begins) {
         // Tracing is said to start within a slot, too.
@@ -126,7 +126,7 @@ mod tests {
         ThreadId { pid: 7, tid }
     }
 
-    fn schedule(switches: &[(u64, i32, bool)]) -> Schedule {
+    fn timeline(switches: &[(u64, i32, bool)]) -> ProcessorTimeline {
         let events: Vec<_> = switches
             .iter()
             .map(|(time, tid, begins)| SidebandEvent {
@@ -140,12 +140,12 @@ mod tests {
                 },
             })
             .collect();
-        Schedule::new(&events)
+        ProcessorTimeline::new(&events)
     }
 
     #[test]
     fn a_thread_runs_from_its_switch_in_to_its_switch_out() {
-        let it = schedule(&[(10, 1, true), (20, 1, false), (25, 2, true)]);
+        let it = timeline(&[(10, 1, true), (20, 1, false), (25, 2, true)]);
         assert_eq!(it.running(3, 5, 5), Running::Unknown);
         assert_eq!(it.running(3, 10, 20), Running::One(thread(1)));
         assert_eq!(it.running(3, 21, 24), Running::Unknown);
@@ -155,14 +155,14 @@ mod tests {
 
     #[test]
     fn between_two_threads_nobody_guesses() {
-        let it = schedule(&[(10, 1, true), (20, 1, false), (20, 2, true)]);
+        let it = timeline(&[(10, 1, true), (20, 1, false), (20, 2, true)]);
         let both = Running::Several(vec![thread(1), thread(2)]);
         assert_eq!(it.running(3, 19, 21), both);
     }
 
     #[test]
     fn a_switch_out_alone_reaches_back() {
-        let it = schedule(&[(20, 1, false), (30, 2, false)]);
+        let it = timeline(&[(20, 1, false), (30, 2, false)]);
         assert_eq!(it.running(3, 0, 20), Running::One(thread(1)));
         assert_eq!(it.running(3, 25, 30), Running::One(thread(2)));
     }

@@ -1,19 +1,21 @@
 //! Real programs, stepped instruction by instruction: what a processor would
-//! have written about them must decode to exactly what they did, by either way
-//! through a trace, and a second decoder must read the same packets.
+//! have written about them must decode to exactly what they did, and a second
+//! decoder must read the same packets. Random walks through their code are longer
+//! than anything that can be stepped.
 
-use pt_decoder::{
-    Blocks, ExecutionItem, Packet, PacketItem, Packets, TraceSetup, decode_stream_in_small_chunks,
-};
-use std::num::NonZero;
-use test_support::intel_pt::Step;
-use test_support::intel_pt::second_decoder::read_by_second;
-use test_support::intel_pt::tracer::{
-    children::compile,
-    programs::{self, PROGRAMS},
-    ptrace::{Plan, Recorded, record},
-    truth::assert_same,
-    writer::{Setup, USUAL},
+use pt_decoder::{Blocks, ExecutionItem, Packet, PacketItem, Packets};
+use std::collections::BTreeSet;
+use test_support::intel_pt::{
+    Step,
+    second_decoder::read_by_second,
+    tracer::{
+        children::compile,
+        programs::{self, PROGRAMS},
+        ptrace::{Plan, Recorded, record},
+        truth::{Path, assert_same},
+        walk::Walk,
+        writer::{PtWriter, Setup, USUAL},
+    },
 };
 
 /// All ways to pack that a processor has, PSBs at every distance from "almost
@@ -52,21 +54,6 @@ fn packets(trace: &[u8]) -> (Vec<Packet>, bool) {
     (packets.collect(), whole)
 }
 
-/// As many parts as there are PSBs, in two threads.
-fn decode_in_parts(recorded: &Recorded, setup: usize) -> Vec<ExecutionItem> {
-    let mut items = Vec::new();
-    decode_stream_in_small_chunks(
-        &*recorded.traces[setup][0],
-        &recorded.image,
-        TraceSetup::default(),
-        const { NonZero::new(2).unwrap() },
-        |part| part.collect::<Vec<_>>(),
-        |part| items.extend(part),
-    )
-    .unwrap();
-    items
-}
-
 fn comes_back(program: &programs::Program, plan: &Plan) -> Recorded {
     let folder = tempfile::tempdir().unwrap();
     let file = compile(
@@ -82,12 +69,6 @@ fn comes_back(program: &programs::Program, plan: &Plan) -> Recorded {
         assert_same(recorded.only_truth(), &items, &recorded.image, &what);
         let trace = &recorded.traces[number][0];
         assert_eq!(packets(trace), read_by_second(trace, true), "{what}");
-        let items: Vec<_> = Blocks::by_libipt(trace, &recorded.image, None).collect();
-        let by_libipt = format!("{what}, by libipt alone");
-        assert_same(recorded.only_truth(), &items, &recorded.image, &by_libipt);
-        let items = decode_in_parts(&recorded, number);
-        let what = format!("{what}, in parts");
-        assert_same(recorded.only_truth(), &items, &recorded.image, &what);
     }
     recorded
 }
@@ -141,5 +122,41 @@ fn of_a_filtered_window_only_its_inside_is_told() {
             pauses.filter(|it| **it == Step::Paused).count() >= 1,
             "{name}"
         );
+    }
+}
+
+/// Random walks through code that was really loaded: the outcomes are invented,
+/// so they take ways that no run takes.
+#[test]
+fn long_walks_through_real_code_come_back() {
+    let program = PROGRAMS
+        .iter()
+        .find(|it| it.name == "sorting-with-callbacks")
+        .unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = compile(folder.path(), "walked", program.source, program.compiler);
+    let recorded = record(&file, program.from, &Plan::new(&[USUAL]));
+    let executed = |step: &Step| match step {
+        Step::At(at) => Some(*at),
+        _ => None,
+    };
+    let starts: BTreeSet<u64> = recorded.only_truth().iter().filter_map(executed).collect();
+    let starts: Vec<u64> = starts.into_iter().step_by(7).collect();
+    for seed in 0..24 {
+        let setup = Setup {
+            compressed_returns: seed % 2 == 0,
+            tnt_capacity: [1, 6, 47][seed % 3],
+            psb_every: [50, 400, usize::MAX][seed / 2 % 3],
+            timed: seed % 5 != 0,
+        };
+        let mut writer = PtWriter::new(setup);
+        let mut walk = Walk::new(recorded.image.clone(), &starts, seed as u64 + 1);
+        walk.path = Some(Path::new());
+        walk.write(&mut writer, 20_000);
+        let trace = writer.finish();
+        let truth = walk.path.unwrap();
+        assert!(truth.len() > 20_000, "walk {seed}: {}", truth.len());
+        let items: Vec<_> = Blocks::new(&trace, &recorded.image, None).collect();
+        assert_same(&truth, &items, &recorded.image, &format!("walk {seed}"));
     }
 }

@@ -2,7 +2,7 @@
 //! opinion about every instruction that ran, inlined and tail-called code too.
 
 use formats::elf::build_id;
-use pt_decoder::{BlockStatements, CodeImage, CodeSource, StatementMap, executed_statements};
+use pt_decoder::{BlockStatements, StatementMap, executed_statements};
 use sketch_model::{
     BuildId, MappedCode, PtBuffer, PtRecord, RuntimeAddress, SidebandKind, StatementId,
     StaticAddress,
@@ -13,14 +13,15 @@ use std::{
     io::Write,
     path::Path,
     process::{Command, Stdio},
-    sync::Arc,
 };
-use test_support::intel_pt::Step;
-use test_support::intel_pt::tracer::{
-    children::compile,
-    programs::PROGRAMS,
-    ptrace::{CLOCK, Plan, record},
-    writer::USUAL,
+use test_support::intel_pt::{
+    InMemory, Step,
+    tracer::{
+        children::compile,
+        programs::PROGRAMS,
+        ptrace::{CLOCK, Plan, record},
+        writer::USUAL,
+    },
 };
 
 type Place = (String, u32);
@@ -57,17 +58,6 @@ fn second_opinion(program: &Path, addresses: &[u64]) -> Vec<Option<Place>> {
     }
     assert_eq!(places.len(), addresses.len());
     places
-}
-
-struct InMemory<'i>(&'i CodeImage);
-
-impl CodeSource for InMemory<'_> {
-    fn code(&self, mapped: &MappedCode) -> Result<Arc<[u8]>, String> {
-        let mut bytes = vec![0; mapped.length as usize];
-        let known = self.0.read(mapped.start, &mut bytes);
-        bytes.truncate(known);
-        Ok(bytes.into())
-    }
 }
 
 #[test]

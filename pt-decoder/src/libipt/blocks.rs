@@ -1,22 +1,31 @@
-//! libipt's way through a trace.
+//! Follows a trace through code and lists what was executed.
 //!
-//! Three things are ours. Only what the trace confirms is reported: libipt runs
+//! libipt decodes; three things are ours. Only what the trace confirms is reported: libipt runs
 //! on past the last branch it knows of, we stop there. After an error decoding
 //! goes on at the next PSB, with a gap. And code that loops without a branch in
 //! the trace (`jmp` to itself, or an image that is not what ran) is a gap too, not
 //! an endless iterator.
 //!
+//! A CPU's trace runs through several processes: an image may be chosen anew
+//! each time tracing is turned on, which is the only time a process can change
+//! in a trace of user space.
+//!
+//! A block may be cut in two where a PSB or an interrupt falls into it.
+//!
 //! Deliberately absent: execution mode, and whether a transaction rolled a block
 //! back. What ran in the block in which an error falls is not reported, and an
 //! error costs everything up to the next PSB.
 
-use crate::{
-    blocks::{ExecutionItem, ImageChoice, TraceSetup},
-    gap::{GapReason, TraceGap},
-    ipt::{BlockEngine, Fault, FlowEvent, Outlook, PreparedImage},
-    psb::{behind_packet_at, next_psb},
+use super::{
+    Fault, PreparedImage,
+    block_engine::{BlockEngine, FlowEvent, Outlook},
 };
-use sketch_model::{RuntimeAddress, Tsc};
+use crate::{
+    gap::{GapReason, TraceGap},
+    image::CodeImage,
+    packets::{behind_packet_at, next_psb},
+};
+use sketch_model::{CpuModel, PtFrequency, RuntimeAddress, Tsc};
 
 /// Instructions that may be followed while the trace stands still, which it
 /// does for at most the 47 branches of one packet.
@@ -24,8 +33,48 @@ const UNCONFIRMED_INSTRUCTIONS: u32 = 1 << 20;
 /// What a step counts at least, so that short loops are noticed soon.
 const LEAST_STEP: u32 = 64;
 
-/// Follows a trace, or a piece of one, by libipt.
-pub(crate) struct Slow<'t> {
+/// Instructions that were executed one after the other, contiguous in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct ExecutedBlock {
+    pub start: RuntimeAddress,
+    /// Where the last instruction of the block begins.
+    pub last: RuntimeAddress,
+    pub instructions: u32,
+}
+
+/// What the block reading yields.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ExecutionItem {
+    Block(ExecutedBlock),
+    /// Tracing was turned off, by a filter or on entry to the kernel. Nothing
+    /// is lost, but the next block need not follow the one before.
+    Paused,
+    Gap(TraceGap),
+}
+
+/// How the processor was set up that recorded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TraceSetup {
+    /// libipt then works around the errata of this model.
+    pub cpu: Option<CpuModel>,
+    /// Without it MTC and CYC packets tell no time.
+    pub frequency: Option<PtFrequency>,
+}
+
+impl From<Option<CpuModel>> for TraceSetup {
+    fn from(cpu: Option<CpuModel>) -> Self {
+        Self {
+            cpu,
+            frequency: None,
+        }
+    }
+}
+
+/// Says by time which of several images the trace runs through.
+type ImageChoice<'t> = Box<dyn FnMut(Option<Tsc>) -> usize + 't>;
+
+/// Follows a trace through an image.
+pub struct Blocks<'t> {
     /// `None` once there is nothing left to follow.
     engine: Option<BlockEngine<'t>>,
     course: Course<'t>,
@@ -34,8 +83,6 @@ pub(crate) struct Slow<'t> {
 /// Where following stands.
 struct Course<'t> {
     trace: &'t [u8],
-    /// PSBs behind this are another piece's.
-    own: u64,
     choose: Option<ImageChoice<'t>>,
     pending: Option<TraceGap>,
     /// `None` if the decoder is yet to be synchronised at `psb`.
@@ -56,21 +103,23 @@ struct Progress {
     last: RuntimeAddress,
 }
 
-impl<'t> Slow<'t> {
-    /// The first `own` bytes of `trace`, which may have the head of what follows
-    /// behind them, through several images; without a choice, through the first of them.
-    pub(crate) fn new(
+impl<'t> Blocks<'t> {
+    pub fn new(trace: &'t [u8], image: &'t CodeImage, setup: impl Into<TraceSetup>) -> Self {
+        let images = [PreparedImage::new(image)];
+        Self::through(trace, &images, None, setup.into())
+    }
+
+    /// Through several images; without a choice, through the first of them.
+    pub(crate) fn through(
         trace: &'t [u8],
-        own: usize,
         images: &[PreparedImage<'t>],
         choose: Option<ImageChoice<'t>>,
         setup: TraceSetup,
     ) -> Self {
-        let mut slow = Self {
+        let mut blocks = Self {
             engine: None,
             course: Course {
                 trace,
-                own: own as u64,
                 choose,
                 pending: None,
                 outlook: None,
@@ -87,40 +136,39 @@ impl<'t> Slow<'t> {
             },
         };
         if !trace.is_empty() {
-            let course = &mut slow.course;
+            let course = &mut blocks.course;
             match BlockEngine::new(trace, images, setup) {
                 Ok(engine) => {
-                    slow.engine = Some(engine);
+                    blocks.engine = Some(engine);
                     course.resume(0, 0, GapReason::NoSync);
                 }
                 Err(reason) => course.pending = Some(TraceGap::to_the_end(0, reason)),
             }
         }
-        slow
+        blocks
     }
 
-    pub(crate) fn resumed_at(&self) -> Option<Tsc> {
+    /// The counter when tracing was last turned on, by the timing packet before.
+    pub fn resumed_at(&self) -> Option<Tsc> {
         self.course.resumed_at
     }
 
-    pub(crate) fn interrupted_at(&self) -> Option<RuntimeAddress> {
+    /// The instruction that was next when tracing was last turned off, if an
+    /// interrupt, a fault or a signal did it.
+    pub fn interrupted_at(&self) -> Option<RuntimeAddress> {
         self.course.interrupted_at
     }
 
-    pub(crate) fn time(&mut self) -> Option<Tsc> {
+    /// The counter by the last timing packet; libipt reads a little ahead.
+    pub fn time(&mut self) -> Option<Tsc> {
         self.engine.as_mut()?.time()
-    }
-
-    /// Gives the choice of images back.
-    pub(crate) fn into_choice(self) -> Option<ImageChoice<'t>> {
-        self.course.choose
     }
 }
 
 impl<'t> Course<'t> {
     /// Goes on at the first PSB at `from` or later and notes the gap.
     fn resume(&mut self, offset: u64, from: u64, reason: GapReason) {
-        let resumes = next_psb(self.trace, from).filter(|psb| *psb < self.own);
+        let resumes = next_psb(self.trace, from);
         self.pending = TraceGap::between(offset, resumes, reason);
         self.tracing = false;
         self.outlook = None;
@@ -244,7 +292,7 @@ impl<'t> Course<'t> {
     }
 }
 
-impl Iterator for Slow<'_> {
+impl Iterator for Blocks<'_> {
     type Item = ExecutionItem;
 
     #[inline]

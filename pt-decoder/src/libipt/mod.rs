@@ -8,15 +8,16 @@
 //! bits, so long TNT packets are read from the bytes.
 
 mod block_engine;
+mod blocks;
 mod packet_engine;
-mod prepared;
+mod prepared_image;
 
-pub(crate) use block_engine::{BlockEngine, FlowEvent, Outlook};
+pub use blocks::{Blocks, ExecutedBlock, ExecutionItem, TraceSetup};
 pub(crate) use packet_engine::PacketEngine;
-pub(crate) use prepared::PreparedImage;
+pub(crate) use prepared_image::PreparedImage;
 
 use crate::gap::GapReason;
-use libipt::{
+use ::libipt::{
     enc_dec_builder::{EncoderDecoderBuilder, PtEncoderDecoder},
     error::{PtError, PtErrorCode},
 };

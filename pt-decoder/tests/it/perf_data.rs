@@ -6,8 +6,8 @@ use linux_perf_data::{
     PerfFileReader, PerfFileRecord, UserRecord, linux_perf_event_reader::EventRecord,
 };
 use pt_decoder::{
-    CodeImage, CodeSource, CpuModel, ExecutionItem, GapReason, Packet, PacketItem, Packets,
-    PerfDataError, ThreadId, decode_recording, read_perf_data,
+    CodeSource, CpuModel, ExecutionItem, GapReason, Packet, PacketItem, Packets, PerfDataError,
+    ThreadId, decode_recording, read_perf_data,
 };
 use sketch_model::{
     BuildId, MappedCode, PtBuffer, PtFrequency, PtRecord, SidebandEvent, SidebandKind,
@@ -17,14 +17,17 @@ use std::{
     io::{Cursor, Read},
     sync::Arc,
 };
-use test_support::intel_pt::second_decoder::read_by_second;
-use test_support::intel_pt::tracer::{
-    children::compile,
-    perf_file::PerfFile,
-    programs,
-    ptrace::{CLOCK, Plan, Recorded, record},
-    truth::assert_same,
-    writer::USUAL,
+use test_support::intel_pt::{
+    InMemory,
+    second_decoder::read_by_second,
+    tracer::{
+        children::compile,
+        perf_file::PerfFile,
+        programs,
+        ptrace::{CLOCK, Plan, Recorded, record},
+        truth::assert_same,
+        writer::USUAL,
+    },
 };
 
 fn unpacked(bytes: &[u8]) -> Vec<u8> {
@@ -34,11 +37,11 @@ fn unpacked(bytes: &[u8]) -> Vec<u8> {
 }
 
 fn real_file() -> Vec<u8> {
-    unpacked(include_bytes!("data/perf.data.intel_pt-4.14.gz"))
+    unpacked(include_bytes!("../data/perf.data.intel_pt-4.14.gz"))
 }
 
 fn real_pipe() -> Vec<u8> {
-    unpacked(include_bytes!("data/perf.data.piped.intel_pt-4.14.gz"))
+    unpacked(include_bytes!("../data/perf.data.piped.intel_pt-4.14.gz"))
 }
 
 /// What the second reader sees: bytes of trace, mapped code, switches.
@@ -163,18 +166,6 @@ fn what_is_missing_is_named() {
     assert!(with_id.count() >= 2, "{:?}", decoded.missing);
     let mut gaps = decoded.threads.values().flatten().flat_map(|it| &it.items);
     assert!(gaps.all(|item| !matches!(item, ExecutionItem::Block(_))));
-}
-
-/// The code as it was in memory.
-struct InMemory<'i>(&'i CodeImage);
-
-impl CodeSource for InMemory<'_> {
-    fn code(&self, mapped: &MappedCode) -> Result<Arc<[u8]>, String> {
-        let mut bytes = vec![0; mapped.length as usize];
-        let known = self.0.read(mapped.start, &mut bytes);
-        bytes.truncate(known);
-        Ok(bytes.into())
-    }
 }
 
 fn event(recorded: &Recorded, time_ns: Option<u64>, kind: SidebandKind) -> SidebandEvent {

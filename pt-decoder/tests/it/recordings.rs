@@ -7,15 +7,14 @@
 
 use pt_decoder::{
     Blocks, CodeImage, CpuModel, ExecutedBlock, ExecutionItem, GapReason, Packet, PacketItem,
-    Packets, split_points,
+    Packets, psb_offsets,
 };
 use sketch_model::RuntimeAddress;
-use test_support::intel_pt::second_decoder::read_by_second;
-use test_support::intel_pt::steps;
+use test_support::intel_pt::{second_decoder::read_by_second, steps};
 
-const SINGLE_THREAD: &[u8] = include_bytes!("data/single-thread.ptraw");
-const CORE_45: &[u8] = include_bytes!("data/core45.ptraw");
-const CORE_51: &[u8] = include_bytes!("data/core51.ptraw");
+const SINGLE_THREAD: &[u8] = include_bytes!("../data/single-thread.ptraw");
+const CORE_45: &[u8] = include_bytes!("../data/core45.ptraw");
+const CORE_51: &[u8] = include_bytes!("../data/core51.ptraw");
 
 fn read(trace: &[u8]) -> (Vec<(u64, Packet)>, Vec<GapReason>) {
     let (mut packets, mut gaps) = (Vec::new(), Vec::new());
@@ -43,9 +42,9 @@ fn agrees(trace: &[u8], psbs: usize, count: usize) {
     let starts = packets
         .iter()
         .filter_map(|(offset, packet)| (*packet == Packet::Psb).then_some(*offset));
-    let parts = split_points(trace);
-    assert!(starts.eq(parts.iter().map(|part| part.start)));
-    assert_eq!(parts.len(), psbs);
+    let offsets = psb_offsets(trace);
+    assert!(starts.eq(offsets.iter().copied()));
+    assert_eq!(offsets.len(), psbs);
 
     // The second decoder does not tell offsets: begun at each of ours, it must
     // see as many packets to the end as we do.

@@ -4,12 +4,10 @@
 use proptest::prelude::*;
 use pt_decoder::{
     Blocks, CodeImage, ExecutionItem, GapReason, Packet, PacketItem, Packets, TntBits, TraceGap,
-    next_psb, split_points,
+    next_psb, psb_offsets,
 };
 use sketch_model::RuntimeAddress;
-use test_support::intel_pt::{
-    BASE, PLAIN, Recording, Writer, block, program, record, steps, true_path,
-};
+use test_support::intel_pt::{BASE, PLAIN, Recording, block, program, record, steps, true_path};
 
 fn decode(trace: &[u8], image: &CodeImage) -> Vec<ExecutionItem> {
     Blocks::new(trace, image, None).collect()
@@ -70,9 +68,9 @@ fn packets_are_read_as_the_manual_writes_them() {
 /// SDM vol. 3C, "IP Compression": a PSB clears the address compressed against.
 #[test]
 fn a_psb_clears_the_last_address() {
-    let mut out = Writer::new(PLAIN);
+    let mut out = PLAIN.writer();
     out.psb();
-    out.fup(0x20);
+    out.fup(BASE + 0x20);
     out.psb();
     out.raw(&[0x2d, 0x34, 0x12]);
     let last = Packets::new(&out.finish()).last();
@@ -86,68 +84,98 @@ proptest! {
     fn the_path_comes_back_however_it_was_packed(
         rounds in 1u8..=127,
         compressed_returns: bool,
-        tnt_capacity in 1usize..=47,
+        tnt_capacity in 1u32..=47,
         psb_every in 1usize..=200,
         address_bytes in prop::sample::select(vec![2u8, 4, 6, 8]),
     ) {
         let how = Recording { compressed_returns, tnt_capacity, psb_every, address_bytes };
         let trace = record(rounds, how);
         prop_assert_eq!(decode(&trace, &program(rounds)), true_path(rounds));
-        let parts = split_points(&trace);
-        prop_assert_eq!(parts.len(), 1 + usize::from(rounds) / psb_every);
-        prop_assert_eq!(parts.last().unwrap().end, trace.len() as u64);
-        prop_assert!(parts.windows(2).all(|pair| pair[0].end == pair[1].start));
+        prop_assert_eq!(psb_offsets(&trace).len(), 1 + usize::from(rounds) / psb_every);
     }
+}
+
+/// Short TNT packets with compressed returns, long ones, and one for each branch.
+fn packings() -> [Recording; 3] {
+    [(6, 7), (47, 3), (1, 50)].map(|(tnt_capacity, psb_every)| Recording {
+        compressed_returns: tnt_capacity == 6,
+        tnt_capacity,
+        psb_every,
+        ..PLAIN
+    })
+}
+
+fn leading_blocks(items: &[ExecutionItem]) -> usize {
+    let block = |item: &&ExecutionItem| matches!(item, ExecutionItem::Block(_));
+    items.iter().take_while(block).count()
 }
 
 /// Only what is certain is reported, so a shorter trace gives a shorter path
 /// and never a wrong one; and it never passes for a whole one.
 #[test]
 fn cut_anywhere_it_gives_a_beginning_of_the_path() {
-    let how = Recording {
-        psb_every: 7,
-        ..PLAIN
-    };
-    let trace = record(40, how);
     let (image, path) = (program(40), true_path(40));
-    let mut longest = 0;
-    for length in 0..trace.len() {
-        let items = decode(&trace[..length], &image);
-        let known = items
-            .iter()
-            .take_while(|item| matches!(item, ExecutionItem::Block(_)))
-            .count();
-        assert_eq!(items[..known], path[..known], "cut at {length}");
-        assert!(known < path.len() - 1, "cut at {length}");
-        assert!(known >= longest, "cut at {length}");
-        longest = known;
-        let ending = (known > 0).then(|| gap(length as u64, None, GapReason::EndsWhileTracing));
-        if let Some(ending) = ending {
-            assert_eq!(items[known..], [ending], "cut at {length}");
+    for how in packings() {
+        let trace = record(40, how);
+        let mut longest = 0;
+        for length in 0..trace.len() {
+            let what = format!("{how:?}, cut at {length}");
+            let items = decode(&trace[..length], &image);
+            let known = leading_blocks(&items);
+            assert_eq!(items[..known], path[..known], "{what}");
+            assert!(known < path.len() - 1, "{what}");
+            assert!(known >= longest, "{what}");
+            longest = known;
+            if known > 0 {
+                let ending = gap(length as u64, None, GapReason::EndsWhileTracing);
+                assert_eq!(items[known..], [ending], "{what}");
+            }
+            for item in Packets::new(&trace[..length]) {
+                if let PacketItem::Gap(gap) = item {
+                    assert!(matches!(
+                        gap.reason,
+                        GapReason::Truncated | GapReason::NoSync
+                    ));
+                }
+            }
         }
-        for item in Packets::new(&trace[..length]) {
-            if let PacketItem::Gap(gap) = item {
-                assert!(matches!(
-                    gap.reason,
-                    GapReason::Truncated | GapReason::NoSync
-                ));
+        // All but the block of the system call and the one before.
+        assert_eq!(longest, path.len() - 3, "{how:?}");
+    }
+}
+
+/// A single bit is turned: what the bytes before it tell is told as ever.
+#[test]
+fn with_any_bit_turned_the_path_before_it_stands() {
+    let (image, path) = (program(40), true_path(40));
+    let (mut tried, mut broken) = (0, 0);
+    for how in packings() {
+        let trace = record(40, how);
+        for at in 0..trace.len() {
+            let known = leading_blocks(&decode(&trace[..at], &image));
+            for bit in 0..8 {
+                let mut damaged = trace.clone();
+                damaged[at] ^= 1 << bit;
+                let items = decode(&damaged, &image);
+                let what = format!("{how:?}, bit {bit} of byte {at}");
+                let told = leading_blocks(&items);
+                assert!(told >= known, "{what}: {told} of {known} blocks");
+                assert_eq!(items[..known], path[..known], "{what}");
+                tried += 1;
+                let gap = |item: &ExecutionItem| matches!(item, ExecutionItem::Gap(_));
+                broken += usize::from(items.iter().any(gap));
             }
         }
     }
-    // All but the block of the system call.
-    assert_eq!(longest, path.len() - 3);
+    assert!(tried > 1_000 && broken > 300, "{broken} of {tried}");
 }
 
 #[test]
 fn a_fault_ends_the_block_before_the_faulting_instruction() {
-    let mut out = Writer::new(PLAIN);
-    out.psb();
-    out.mode_64();
-    out.psb_end();
-    out.tip_pge(0x00);
-    out.branch(true);
-    out.fup(0x04);
-    out.tip_pgd();
+    let mut out = PLAIN.begun();
+    out.outcome(true);
+    out.fup(BASE + 0x04);
+    out.tip_pgd(None);
     let trace = out.finish();
     let path = [block(0, 7, 4), block(2, 2, 1), ExecutionItem::Paused];
     assert_eq!(decode(&trace, &program(3)), path);
@@ -155,18 +183,14 @@ fn a_fault_ends_the_block_before_the_faulting_instruction() {
 
 #[test]
 fn an_overflow_is_a_gap_and_the_path_goes_on_behind_it() {
-    let mut out = Writer::new(PLAIN);
-    out.psb();
-    out.mode_64();
-    out.psb_end();
-    out.tip_pge(0x00);
-    out.branch(true);
+    let mut out = PLAIN.begun();
+    out.outcome(true);
     out.ovf();
-    out.fup(0x09);
-    out.tip(0x20);
-    out.tip(0x12);
-    out.tip(0x17);
-    out.tip_pgd();
+    out.fup(BASE + 0x09);
+    out.tip(BASE + 0x20);
+    out.tip(BASE + 0x12);
+    out.tip(BASE + 0x17);
+    out.tip_pgd(None);
     let items = decode(&out.finish(), &program(100));
     assert_eq!(items[0], block(0, 7, 4));
     let ExecutionItem::Gap(overflow) = &items[1] else {
@@ -187,21 +211,21 @@ fn after_unknown_bytes_the_next_psb_takes_over() {
         (&[0xff, 0xff, 0x05, 0x05], true),
         (&[0x19], true),
     ] {
-        let mut out = Writer::new(PLAIN);
+        let mut out = PLAIN.writer();
         out.raw(&[0x11, 0x22]);
         out.psb();
         out.mode_64();
         out.psb_end();
-        out.tip_pge(0x00);
-        out.branch(true);
+        out.tip_pge(BASE);
+        out.outcome(true);
         out.raw(junk);
-        let psb = out.position();
-        out.psb_plus(0x02);
-        out.branch(false);
-        out.tip(0x20);
-        out.tip(0x12);
-        out.tip(0x17);
-        out.tip_pgd();
+        let psb = out.len() as u64;
+        out.psb_plus(BASE + 0x02);
+        out.outcome(false);
+        out.tip(BASE + 0x20);
+        out.tip(BASE + 0x12);
+        out.tip(BASE + 0x17);
+        out.tip_pgd(None);
         let trace = out.finish();
         let items = decode(&trace, &program(2));
         assert_eq!(items[0], gap(0, Some(2), GapReason::NoSync), "{junk:x?}");
@@ -233,18 +257,14 @@ fn after_unknown_bytes_the_next_psb_takes_over() {
 
 #[test]
 fn code_that_is_not_there_is_named() {
-    let mut out = Writer::new(PLAIN);
-    out.psb();
-    out.mode_64();
-    out.psb_end();
-    out.tip_pge(0x00);
-    out.branch(false);
-    out.tip(0x5000);
-    out.tip(0x12);
-    let psb = out.position();
-    out.psb_plus(0x20);
-    out.tip(0x17);
-    out.tip_pgd();
+    let mut out = PLAIN.begun();
+    out.outcome(false);
+    out.tip(BASE + 0x5000);
+    out.tip(BASE + 0x12);
+    let psb = out.len() as u64;
+    out.psb_plus(BASE + 0x20);
+    out.tip(BASE + 0x17);
+    out.tip_pgd(None);
     let items = decode(&out.finish(), &program(1));
     assert_eq!(items[..2], [block(0, 7, 4), block(9, 0x10, 2)]);
     let ExecutionItem::Gap(missing) = &items[2] else {

@@ -10,20 +10,21 @@ use flate2::read::GzDecoder;
 use formats::elf::build_id;
 use formats::perf_records::{SampleId, parse_ring};
 use pt_decoder::{
-    Blocks, CodeImage, CodeSource, CpuModel, ExecutionItem, Packets, StatementMap, TraceSetup,
-    decode_recording, decode_stream_in_small_chunks, mapped_bytes, read_perf_data, split_points,
+    Blocks, CodeImage, CodeSource, CpuModel, ExecutionItem, Packets, StatementMap,
+    decode_recording, mapped_bytes, psb_offsets, read_perf_data,
 };
 use sketch_model::{
     MappedCode, PtBuffer, PtRecord, RuntimeAddress, SidebandEvent, SidebandKind, StatementId,
 };
 use std::{
     io::Read,
-    num::NonZero,
     sync::Arc,
     time::{Duration, Instant},
 };
-use test_support::intel_pt::tracer::{children::compile, perf_file::PerfFile, ptrace::CLOCK};
-use test_support::intel_pt::{BASE, PLAIN, Recording, program};
+use test_support::intel_pt::{
+    BASE, PLAIN, Recording, program,
+    tracer::{children::compile, perf_file::PerfFile, ptrace::CLOCK},
+};
 
 /// xorshift64 over a number that is not zero.
 struct Random(u64);
@@ -112,8 +113,8 @@ fn try_many(count: u64, mut case: impl FnMut(&mut Random)) {
 
 fn traces() -> Vec<Vec<u8>> {
     let mut good = vec![
-        include_bytes!("data/single-thread.ptraw").to_vec(),
-        include_bytes!("data/core45.ptraw").to_vec(),
+        include_bytes!("../data/single-thread.ptraw").to_vec(),
+        include_bytes!("../data/core45.ptraw").to_vec(),
     ];
     for (tnt_capacity, psb_every) in [(6, 7), (47, 3), (1, 50)] {
         let how = Recording {
@@ -138,25 +139,13 @@ fn traces_end() {
     };
     try_many(4_000, |random| {
         let trace = damaged(&good, random);
-        let psbs = split_points(&trace).len();
+        let psbs = psb_offsets(&trace).len();
         let packets = Packets::new(&trace).take(20 * trace.len() + 2).count();
         assert!(packets <= trace.len() + 17 * psbs + 1);
         let cpu = (random.below(2) == 0).then_some(errata);
         let bound = (trace.len() + 2) * 20_000;
         let items = Blocks::new(&trace, &image, cpu).take(bound).count();
         assert!(items < bound);
-        let mut in_parts = 0;
-        let two = const { NonZero::new(2).unwrap() };
-        decode_stream_in_small_chunks(
-            &*trace,
-            &image,
-            TraceSetup::from(cpu),
-            two,
-            |part| part.take(bound).count(),
-            |count| in_parts += count,
-        )
-        .unwrap();
-        assert!(in_parts < bound);
     });
 }
 
@@ -184,8 +173,8 @@ fn code_can_be_anything() {
 #[test]
 fn sideband_can_be_anything() {
     let good = [
-        include_bytes!("data/core45.switches").to_vec(),
-        include_bytes!("data/core51.switches").to_vec(),
+        include_bytes!("../data/core45.switches").to_vec(),
+        include_bytes!("../data/core51.switches").to_vec(),
         small_perf_file().file(),
     ];
     try_many(20_000, |random| {
@@ -244,7 +233,7 @@ fn perf_data_can_be_anything() {
     };
     let small = small_perf_file();
     let good = [
-        unpacked(include_bytes!("data/perf.data.intel_pt-4.14.gz")),
+        unpacked(include_bytes!("../data/perf.data.intel_pt-4.14.gz")),
         small.file(),
         small.pipe(),
         small.file(),

@@ -2,7 +2,7 @@
 //! panic, after a number of items that the length of the trace bounds.
 
 use proptest::{collection::vec, prelude::*};
-use pt_decoder::{Blocks, CodeImage, CpuModel, ExecutionItem, PacketItem, Packets, split_points};
+use pt_decoder::{Blocks, CodeImage, CpuModel, ExecutionItem, PacketItem, Packets, psb_offsets};
 use sketch_model::RuntimeAddress;
 use test_support::intel_pt::BASE;
 
@@ -68,7 +68,7 @@ proptest! {
 
     #[test]
     fn packets_end(trace in trace()) {
-        let psbs = split_points(&trace).len();
+        let psbs = psb_offsets(&trace).len();
         let items: Vec<_> = Packets::new(&trace).take(20 * trace.len() + 2).collect();
         let gaps = items.iter().filter(|item| matches!(item, PacketItem::Gap(_))).count();
         // Misread remains of a PSB, at most 16, may precede each return to it.
@@ -90,7 +90,7 @@ proptest! {
         prop_assert!(items < bound);
         // Each PSB can be the end of one gap; each OVF packet is one, too.
         let overflows = trace.windows(2).filter(|pair| *pair == [0x02, 0xf3]).count();
-        prop_assert!(gaps <= split_points(&trace).len() + overflows + 2, "{gaps} gaps");
+        prop_assert!(gaps <= psb_offsets(&trace).len() + overflows + 2, "{gaps} gaps");
     }
 }
 

@@ -3,29 +3,20 @@
 
 use formats::perf_records::{SampleId, parse_ring};
 use pt_decoder::{
-    CodeImage, CodeSource, CpuModel, GapReason, Running, Schedule, ThreadId, decode_recording,
+    CodeImage, CpuModel, GapReason, ProcessorTimeline, Running, ThreadId, decode_recording,
 };
-use sketch_model::{MappedCode, PerfClock, PtBuffer, PtRecord, SidebandKind};
-use std::{collections::BTreeSet, sync::Arc};
-use test_support::intel_pt::tracer::{
-    children::compile,
-    programs,
-    ptrace::{CLOCK, Plan, Recorded, record},
-    truth::assert_same,
-    writer::{Setup, USUAL},
+use sketch_model::{PerfClock, PtBuffer, PtRecord, SidebandKind};
+use std::collections::BTreeSet;
+use test_support::intel_pt::{
+    InMemory,
+    tracer::{
+        children::compile,
+        programs,
+        ptrace::{CLOCK, Plan, Recorded, record},
+        truth::assert_same,
+        writer::{Setup, USUAL},
+    },
 };
-
-/// The code as it was in memory.
-struct InMemory<'i>(&'i CodeImage);
-
-impl CodeSource for InMemory<'_> {
-    fn code(&self, mapped: &MappedCode) -> Result<Arc<[u8]>, String> {
-        let mut bytes = vec![0; mapped.length as usize];
-        let known = self.0.read(mapped.start, &mut bytes);
-        bytes.truncate(known);
-        Ok(bytes.into())
-    }
-}
 
 fn pt_record(recorded: &Recorded, setup: usize) -> PtRecord {
     let buffers = recorded.traces[setup].iter().enumerate();
@@ -85,6 +76,29 @@ fn every_thread_gets_what_it_executed() {
     }
 }
 
+/// The end of a stretch is told by the timing packet with which the next one on its
+/// processor begins: only the last one has none.
+#[test]
+fn every_stretch_but_the_last_is_known_to_have_ended() {
+    for (processors, quantum) in [(1, 30), (2, 7)] {
+        let recorded = traced(processors, quantum);
+        let record = pt_record(&recorded, 0);
+        let decoded = decode_recording(&record, &InMemory(&recorded.image), usize::MAX);
+        let stretches: Vec<_> = decoded.threads.values().flatten().collect();
+        let open = stretches.iter().filter(|it| it.until.is_none()).count();
+        assert_eq!(open, processors, "of {}", stretches.len());
+        assert!(stretches.len() > 20, "{}", stretches.len());
+        let ended = stretches.iter().filter(|it| it.until.is_some());
+        assert!(ended.clone().all(|it| it.until > it.at));
+        // What runs next on the processor begins no earlier.
+        if processors == 1 {
+            let mut times: Vec<_> = ended.map(|it| (it.at, it.until)).collect();
+            times.sort();
+            assert!(times.windows(2).all(|pair| pair[0].1 <= pair[1].0));
+        }
+    }
+}
+
 /// Without switch records nothing is attributed, and that is said.
 #[test]
 fn without_switches_nobody_is_named() {
@@ -128,8 +142,8 @@ fn a_real_recording_of_two_processors() {
     let layout = SampleId(SampleId::TID | SampleId::TIME);
     let mut sideband = Vec::new();
     for (cpu, bytes, count) in [
-        (45, &include_bytes!("data/core45.switches")[..], 76),
-        (51, &include_bytes!("data/core51.switches")[..], 226),
+        (45, &include_bytes!("../data/core45.switches")[..], 76),
+        (51, &include_bytes!("../data/core51.switches")[..], 226),
     ] {
         let mut events = parse_ring(bytes, layout);
         assert_eq!((events.events.len(), events.error), (count, None));
@@ -161,8 +175,8 @@ fn a_real_recording_of_two_processors() {
         frequency: None,
         clock: Some(clock),
         buffers: vec![
-            buffer(45, include_bytes!("data/core45.ptraw")),
-            buffer(51, include_bytes!("data/core51.ptraw")),
+            buffer(45, include_bytes!("../data/core45.ptraw")),
+            buffer(51, include_bytes!("../data/core51.ptraw")),
         ],
         sideband,
         ..PtRecord::default()
@@ -173,10 +187,10 @@ fn a_real_recording_of_two_processors() {
     for (tid, cpu) in [(3_497_496, 51), (3_497_497, 45)] {
         let thread = ThreadId { pid: PROGRAM, tid };
         let stretches = &decoded.threads[&thread];
-        let schedule = Schedule::new(&record.sideband);
+        let timeline = ProcessorTimeline::new(&record.sideband);
         for stretch in stretches {
             let at = clock.ns_at(stretch.at.unwrap()).unwrap();
-            assert_eq!(schedule.running(cpu, at, at), Running::One(thread));
+            assert_eq!(timeline.running(cpu, at, at), Running::One(thread));
         }
         let no_code = decoded.items(thread).filter(|item| {
             matches!(item, pt_decoder::ExecutionItem::Gap(gap)

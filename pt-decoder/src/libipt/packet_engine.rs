@@ -5,7 +5,7 @@ use crate::{
     gap::GapReason,
     packets::{Mode, Packet, TntBits},
 };
-use libipt::packet::{self, Compression, PacketDecoder, Payload};
+use ::libipt::packet::{self, Compression, PacketDecoder, Payload};
 use sketch_model::RuntimeAddress;
 
 /// libipt's packet decoder over a trace.
