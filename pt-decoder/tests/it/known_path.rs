@@ -219,7 +219,7 @@ fn after_unknown_bytes_the_next_psb_takes_over() {
         out.tip_pge(BASE);
         out.outcome(true);
         out.raw(junk);
-        let psb = out.len() as u64;
+        let psb = out.position() as u64;
         out.psb_plus(BASE + 0x02);
         out.outcome(false);
         out.tip(BASE + 0x20);
@@ -261,7 +261,7 @@ fn code_that_is_not_there_is_named() {
     out.outcome(false);
     out.tip(BASE + 0x5000);
     out.tip(BASE + 0x12);
-    let psb = out.len() as u64;
+    let psb = out.position() as u64;
     out.psb_plus(BASE + 0x20);
     out.tip(BASE + 0x17);
     out.tip_pgd(None);
