@@ -14,7 +14,6 @@ use crate::calls::CallSite;
 use crate::carried::Resume;
 use crate::control::ControlDependence;
 use crate::criteria::Proven;
-use crate::origins::Origins;
 use crate::places::Place;
 use crate::points_to::PointsTo;
 use crate::program::*;
@@ -62,8 +61,6 @@ pub(crate) struct Dependences<'p> {
     /// What the failure's stacks prove of called pointers.
     proven: Proven,
     facts: RefCell<HashMap<FunctionId, Rc<Facts>>>,
-    /// For `Alias::None`, with the same reservation.
-    pub(crate) origins: Option<Origins>,
     /// For `Alias::Andersen`, unless the program was too much for it.
     pub(crate) points_to: Option<PointsTo>,
     pub(crate) leads_to: RefCell<HashMap<FunctionId, Rc<Vec<bool>>>>,
@@ -114,13 +111,12 @@ pub(crate) fn edge(at: InstructionRef, aspect: Aspect, kind: DependenceKind) -> 
 
 impl<'p> Dependences<'p> {
     pub fn new(program: &'p Program, alias: Alias, proven: Proven) -> Dependences<'p> {
-        let (none, andersen) = (alias == Alias::None, alias == Alias::Andersen);
+        let andersen = alias == Alias::Andersen;
         Dependences {
             program,
             alias,
             proven,
             facts: RefCell::default(),
-            origins: none.then(|| Origins::of(program)).flatten(),
             points_to: andersen.then(|| PointsTo::of(program)).flatten(),
             leads_to: RefCell::default(),
             leaves: RefCell::default(),
@@ -146,14 +142,9 @@ impl<'p> Dependences<'p> {
         sites.filter(move |site| site.callback.is_some() || self.targets(site.at).contains(&id))
     }
 
-    /// The pointer analysis that the alias mode asks for was too much for this
-    /// program.
+    /// The points-to analysis was asked for and was too much for this program.
     pub fn gave_up(&self) -> bool {
-        match self.alias {
-            Alias::None => self.origins.is_none(),
-            Alias::Field => false,
-            Alias::Andersen => self.points_to.is_none(),
-        }
+        self.alias == Alias::Andersen && self.points_to.is_none()
     }
 
     pub(crate) fn facts(&self, id: FunctionId) -> Rc<Facts> {

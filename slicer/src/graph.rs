@@ -10,7 +10,7 @@
 //! thousands of loads and stores of one field from costing their product.
 //!
 //! Deliberately absent: choices that only a failure can make. A slice that
-//! follows other edges (another alias mode, a stack that proves something) has
+//! follows other edges (those of `points_to`, a stack that proves something) has
 //! its own graph made from what it starts from.
 
 use crate::alias::Alias;

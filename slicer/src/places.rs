@@ -6,7 +6,7 @@
 //! locals), and through calls of functions that return an address derived from
 //! a parameter (accessors, `std::forward`). A struct field wins over whatever
 //! lies before it: `q->mut` is `queue.mut` wherever `q` comes from. That is only
-//! the name; which objects of the type are meant is decided by the alias mode.
+//! the name; which objects of the type are meant is decided by `alias`.
 
 use crate::program::*;
 use rustc_hash::FxHashMap as HashMap;
