@@ -6,8 +6,7 @@
 //! One run in a hundred fails; one predictor holds in just those.
 
 use sketch_model::{
-    AgentId, CampaignId, LocationName, OrderPattern, Predictor, PredictorClass, RunId, StatementId,
-    ValueShape, VariantRef,
+    AgentId, LocationName, OrderPattern, Predictor, PredictorClass, RunId, StatementId, ValueShape,
 };
 use sketch_server::diagnosis::predictors::{Aspect, Coverage, Hook};
 use sketch_server::diagnosis::{Nearness, Observations, Population, rank};
@@ -158,11 +157,6 @@ fn observed(
     Observations {
         run: RunId(format!("run-{number}")),
         agent: AgentId(format!("agent-{}", number % 1_000)),
-        variant: VariantRef {
-            campaign: CampaignId(1),
-            iteration: 1,
-            plan: 0,
-        },
         failed,
         weight: 1.0,
         held,

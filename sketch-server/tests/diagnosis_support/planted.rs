@@ -16,8 +16,7 @@
 #![allow(dead_code)] // the test and the example each use their own part
 
 use sketch_model::{
-    AgentId, CampaignId, LocationName, OrderPattern, Predictor, PredictorClass, RunId, StatementId,
-    VariantRef,
+    AgentId, LocationName, OrderPattern, Predictor, PredictorClass, RunId, StatementId,
 };
 use sketch_server::diagnosis::predictors::{Aspect, Coverage, Hook};
 use sketch_server::diagnosis::stop_rule::SIGNIFICANT;
@@ -161,11 +160,6 @@ impl World {
         Observations {
             run: RunId(format!("run-{number}")),
             agent: AgentId(format!("agent-{}", number % 7)),
-            variant: VariantRef {
-                campaign: CampaignId(1),
-                iteration: 1,
-                plan: 0,
-            },
             failed,
             weight: 1.0,
             held,
