@@ -23,7 +23,6 @@ mod elf_functions;
 mod error;
 mod foreign_code;
 mod graphs;
-mod libraries;
 mod link_inputs;
 mod link_plan;
 mod manifest;
@@ -38,7 +37,6 @@ pub use error::{RegisterError, StoreError};
 pub use graphs::NewGraph;
 pub use manifest::{
     BlobId, BuildManifest, ForeignCode, KeptFile, LinkItem, LinkPlan, ModuleEntry, ModuleStatus,
-    SharedLibrary,
 };
 pub use recompile::{Stage, compile};
 pub use register::{MakeGraph, NewModule, Progress};

@@ -18,7 +18,6 @@ use crate::embedded::{EmbeddedModule, embedded_modules};
 use crate::error::RegisterError;
 use crate::foreign_code::foreign_code;
 use crate::graphs::NewGraph;
-use crate::libraries::needed_libraries;
 use crate::link_plan::plan_link;
 use crate::link_record::{LINK_SECTION, LinkRecord};
 use crate::manifest::{BlobId, BuildManifest, ModuleEntry};
@@ -117,7 +116,6 @@ pub fn prepare(
     let foreign_code = foreign_code(&file, &defined, &foreign_inputs.unwrap_or_default());
     let deployed = strip_for_deployment(&bytes)?;
     let sources = source_blobs(&modules, &units, &mut kept);
-    let libraries = needed_libraries(&bytes, path);
     let manifest = BuildManifest {
         format: BuildManifest::FORMAT,
         build_id,
@@ -129,7 +127,6 @@ pub fn prepare(
         modules: module_entries(modules, proofs, names, &mut kept),
         foreign_code,
         sources,
-        libraries,
         link,
         deployed: kept.add(deployed),
         binary: kept.add(bytes),
