@@ -8,7 +8,6 @@
 //!
 //! Deliberately absent: telling apart the calls of one function (contexts).
 
-use crate::bytes::{Reader, Stored, Writer, stored_struct};
 use crate::index::StoreIndex;
 use crate::library::{
     Callback, KEY_CREATORS, KEY_SETTERS, Routine, Runs, SETS_KEY, by_reference, callbacks, launch,
@@ -17,13 +16,15 @@ use crate::pointers::Pointers;
 use crate::program::*;
 use crate::roles::{Entry, roles};
 use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// A place that calls, starts or registers a function.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CallSite {
     pub at: InstructionRef,
     /// How a library comes to call it; `None` if the program itself does.
+    #[serde(with = "crate::stored::callback")]
     pub callback: Option<&'static Callback>,
 }
 
@@ -82,7 +83,7 @@ impl CallSite {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct CallGraph {
     pub(crate) callers: Vec<Vec<CallSite>>,
     /// Defined and declared functions that each call may call.
@@ -95,15 +96,6 @@ pub(crate) struct CallGraph {
     pub(crate) declared: HashMap<String, FunctionId>,
     pub(crate) roles: Vec<Vec<String>>,
 }
-
-stored_struct!(CallGraph {
-    callers,
-    targets,
-    routines,
-    thread_constructors,
-    declared,
-    roles,
-});
 
 impl CallGraph {
     /// The graph, and what could not be resolved, in words.

@@ -20,12 +20,13 @@ use crate::program::*;
 use crate::reaching::SlotWrites;
 use crate::walk::Dependence;
 use rustc_hash::FxHashMap as HashMap;
+use serde::{Deserialize, Serialize};
 use sketch_model::{DependenceKind, StatementId};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// What of an instruction is wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Aspect {
     /// Everything it uses.
     Whole,
@@ -41,7 +42,7 @@ pub(crate) enum Aspect {
     Copied(FieldId),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Node {
     pub at: InstructionRef,
     pub aspect: Aspect,

@@ -28,7 +28,6 @@ mod branch_points;
 mod branch_sides;
 mod bulk;
 mod by_caller;
-mod bytes;
 mod calls;
 mod carried;
 mod classes;
