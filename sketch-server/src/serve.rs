@@ -40,8 +40,6 @@ pub struct ServerConfig {
     pub blobs: Option<BlobPlace>,
     pub retention: Retention,
     pub listen: SocketAddr,
-    /// How slices tell pointers apart.
-    pub alias: slicer::Alias,
     /// The token file; `tokens.json` in the data folder by default.
     pub tokens: Option<PathBuf>,
     /// TLS, if the server is to speak it.
@@ -65,7 +63,6 @@ impl ServerConfig {
             database: Database::default(),
             blobs: None,
             retention: Retention::default(),
-            alias: slicer::Alias::default(),
             tokens: None,
             tls: None,
             plain_http: false,
@@ -155,7 +152,7 @@ pub async fn serve(
     shutdown: impl Future<Output = ()> + Send + 'static,
     ready: impl FnOnce(SocketAddr),
 ) -> Result<(), ServerError> {
-    let workshop = Arc::new(LlvmWorkshop::open(&config.store).with_alias(config.alias));
+    let workshop = Arc::new(LlvmWorkshop::open(&config.store));
     serve_with(config, workshop, shutdown, |address, _| ready(address)).await
 }
 

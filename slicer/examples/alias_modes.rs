@@ -1,7 +1,7 @@
-//! How large and how slow slices are in each alias mode: the table of docs/slicing.md.
+//! How large and how slow slices are in both alias modes: the table of docs/slicing.md.
 //!
 //! Takes bitcode files of one program and slices from statements spread evenly
-//! over its table, in each mode. One row a mode: median and largest slice in
+//! over its table, in both modes. One row a mode: median and largest slice in
 //! statements, how much of the first 32 it shares with `field`, and the median
 //! time of a slice.
 //!
@@ -31,7 +31,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let ids = (0..count).map(|n| StatementId((n * total / count + total / count / 2) as u32));
     let ids: Vec<StatementId> = ids.collect();
     let mut near: Vec<BTreeSet<StatementId>> = Vec::new();
-    for mode in [Alias::Field, Alias::Andersen, Alias::None] {
+    for mode in [Alias::Field, Alias::Andersen] {
         let (mut sizes, mut times, mut shared) = (Vec::new(), Vec::new(), 0.0);
         let mut gap = false;
         for (position, id) in ids.iter().enumerate() {

@@ -13,8 +13,8 @@
 //! (`implied`, by `dominance`; `bulk`), what is watched where (`plan_variants`),
 //! and what a trace can tell of branches (`branch_sides`). Where a
 //! slice begins is decided by `criteria`; how pointers are told apart by `alias`,
-//! with `origins` and `points_to` over one solver (`andersen`). `stored` writes it
-//! all down and reads it back.
+//! with `points_to` over its solver (`andersen`) where field names do not do.
+//! `stored` writes it all down and reads it back.
 //!
 //! Deliberately absent: files, clocks, global state. Bytes and source text come
 //! in as arguments; the build store and the server own the IO.

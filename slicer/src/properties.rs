@@ -1,8 +1,8 @@
 //! What must hold of every slice, tried on every annotated program.
 //!
 //! The made-up graphs of `walk` show that the walk is right; these show that the
-//! dependences of real programs meet what the walk takes for granted, in each
-//! alias mode: the slice begins with its criterion, it holds what anything in it
+//! dependences of real programs meet what the walk takes for granted, in both
+//! alias modes: the slice begins with its criterion, it holds what anything in it
 //! depends on and nothing else, prefixes nest, and more edges give no smaller slice.
 
 #[path = "../tests/it/common/mod.rs"]

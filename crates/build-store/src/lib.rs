@@ -17,7 +17,6 @@ mod blobs;
 mod deploy;
 mod error;
 mod graphs;
-mod libraries;
 mod manifest;
 pub mod register;
 mod store;
@@ -28,7 +27,6 @@ pub use graphs::NewGraph;
 pub use link::relink::{RelinkError, relink};
 pub use manifest::{
     BlobId, BuildManifest, ForeignCode, KeptFile, LinkItem, LinkPlan, ModuleEntry, ModuleStatus,
-    SharedLibrary,
 };
 pub use register::recompile::{Stage, compile};
 pub use register::{MakeGraph, NewModule, Progress};

@@ -42,13 +42,15 @@ pub struct BuildManifest {
     pub foreign_code: Vec<ForeignCode>,
     /// Source files by their path as debug info states it.
     pub sources: BTreeMap<String, BlobId>,
-    pub libraries: Vec<SharedLibrary>,
     /// How to link the program again; absent when the link line was not recorded.
     pub link: Option<LinkPlan>,
 }
 
 impl BuildManifest {
-    pub const FORMAT: u32 = 1;
+    pub const FORMAT: u32 = 2;
+    /// The oldest format that is read. Format 1 also listed the shared libraries
+    /// that the program needs; nothing used them.
+    pub const OLDEST: u32 = 1;
 
     pub fn trackable_modules(&self) -> usize {
         self.modules
@@ -99,15 +101,6 @@ pub struct ForeignCode {
 
 impl ForeignCode {
     pub const NAMED: usize = 20;
-}
-
-/// A shared object the program needs.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct SharedLibrary {
-    /// As `DT_NEEDED` names it.
-    pub name: String,
-    pub path: Option<PathBuf>,
-    pub build_id: Option<BuildId>,
 }
 
 /// The link line, with its inputs replaced by what the store holds.

@@ -160,7 +160,9 @@ fn read_manifest(path: &Path) -> Result<BuildManifest, StoreError> {
     let value: serde_json::Value = serde_json::from_slice(&text).map_err(|_| damaged())?;
     let format = value.get("format").and_then(serde_json::Value::as_u64);
     match format.and_then(|format| u32::try_from(format).ok()) {
-        Some(BuildManifest::FORMAT) => serde_json::from_value(value).map_err(|_| damaged()),
+        Some(BuildManifest::OLDEST..=BuildManifest::FORMAT) => {
+            serde_json::from_value(value).map_err(|_| damaged())
+        }
         Some(found) => Err(StoreError::OtherFormat {
             entry: path.to_path_buf(),
             found,
@@ -257,5 +259,32 @@ impl RegisteredBuild {
             (Some((_, id)), None) => Some(id),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Written by the last version that listed shared libraries.
+    const FORMAT_1: &str = include_str!("../tests/data/manifest-format-1.json");
+
+    #[test]
+    fn a_manifest_with_libraries_is_still_read_and_a_newer_one_refused() {
+        let root = tempfile::tempdir().unwrap();
+        let store = BuildStore::open(root.path());
+        let id = BuildId("e529d04aabc205da1a419927b13dc17d42601473".into());
+        let path = store.manifest_path(&id).unwrap();
+        write_whole(&path, FORMAT_1.as_bytes(), 0o644).unwrap();
+        assert!(FORMAT_1.contains("\"libraries\""));
+        let manifest = store.load(&id).unwrap().manifest;
+        assert_eq!((manifest.format, &*manifest.program), (1, "global_same"));
+        assert_eq!(manifest.trackable_modules(), 1);
+        assert_eq!(store.list().unwrap(), [manifest]);
+
+        let newer = FORMAT_1.replace("\"format\": 1", "\"format\": 3");
+        write_whole(&path, newer.as_bytes(), 0o644).unwrap();
+        let error = store.load(&id).unwrap_err().to_string();
+        assert!(error.contains("format 3, this one reads 2"), "{error}");
     }
 }

@@ -37,10 +37,6 @@ pub struct Arguments {
     /// 0 for all.
     #[arg(long, value_name = "RUNS", default_value_t = 100_000)]
     keep_runs: u64,
-    /// Which stores a load through a pointer may see in slices; see `failsketch
-    /// slice --help`.
-    #[arg(long, value_name = "none|field|andersen", default_value_t = slicer::Alias::default())]
-    alias: slicer::Alias,
     /// The token file; tokens.json in the data folder by default. Where there is
     /// one, every request needs a token.
     #[arg(long, value_name = "FILE")]
@@ -83,7 +79,6 @@ pub fn run(arguments: Arguments) -> Result<()> {
             runs: Some(arguments.keep_runs).filter(|runs| *runs > 0),
         },
         listen: arguments.listen,
-        alias: arguments.alias,
         tokens: arguments.tokens,
         tls: arguments
             .tls_cert

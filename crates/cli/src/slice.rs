@@ -36,10 +36,10 @@ pub struct Arguments {
     /// Only the nearest so many statements.
     #[arg(long)]
     sigma: Option<usize>,
-    /// Which stores a load through a pointer may see: those of the same named
-    /// location (none), of the same field of the same struct type (field), or
-    /// what a points-to analysis of the whole program allows (andersen).
-    #[arg(long, value_name = "none|field|andersen", default_value_t = Alias::default())]
+    /// Which stores a load through a pointer may see: those of the same field of
+    /// the same struct type (field, as the server does), or what a points-to
+    /// analysis of the whole program allows (andersen).
+    #[arg(long, value_name = "field|andersen", default_value_t = Alias::default())]
     alias: Alias,
     /// Slice from the fact that the statement was reached, not from the values
     /// that it uses: for aborts and failed assertions.

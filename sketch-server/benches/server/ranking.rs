@@ -8,8 +8,7 @@
 use diagnosis::predictors::{Aspect, Coverage, Hook};
 use diagnosis::{Nearness, Observations, Population, rank};
 use sketch_model::{
-    AgentId, CampaignId, LocationName, OrderPattern, Predictor, PredictorClass, RunId, StatementId,
-    ValueShape, VariantRef,
+    AgentId, LocationName, OrderPattern, Predictor, PredictorClass, RunId, StatementId, ValueShape,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -158,11 +157,6 @@ fn observed(
     Observations {
         run: RunId(format!("run-{number}")),
         agent: AgentId(format!("agent-{}", number % 1_000)),
-        variant: VariantRef {
-            campaign: CampaignId(1),
-            iteration: 1,
-            plan: 0,
-        },
         failed,
         weight: 1.0,
         held,

@@ -24,7 +24,6 @@ const PROGRAMS_KEPT: usize = 4;
 
 pub struct LlvmWorkshop {
     store: BuildStore,
-    alias: Alias,
     loaded: Mutex<HashMap<BuildId, Arc<LoadedBuild>>>,
 }
 
@@ -75,14 +74,8 @@ impl LlvmWorkshop {
     pub fn open(store: &Path) -> LlvmWorkshop {
         LlvmWorkshop {
             store: BuildStore::open(store),
-            alias: Alias::default(),
             loaded: Mutex::new(HashMap::new()),
         }
-    }
-
-    /// The same, with slices that tell pointers apart in the given way.
-    pub fn with_alias(self, alias: Alias) -> LlvmWorkshop {
-        LlvmWorkshop { alias, ..self }
     }
 
     fn registered(&self, build: &BuildId) -> Result<RegisteredBuild, WorkshopError> {
@@ -177,7 +170,7 @@ impl Workshop for LlvmWorkshop {
             Some(Criterion::at(*waiting, callers))
         });
         let criteria: Vec<Criterion> = std::iter::once(criterion).chain(others).collect();
-        let slice = slicer::slice_from(&loaded.program, &criteria, self.alias, &source);
+        let slice = slicer::slice_from(&loaded.program, &criteria, Alias::default(), &source);
         if slice.entries.is_empty() {
             return Err(WorkshopError::Slicing(format!(
                 "the slice of {} is empty",

@@ -49,6 +49,10 @@ async fn a_run_is_kept_once_and_filed_once(place: Place) {
     let record = run("r1", None, true);
     assert!(storage.accept_run(&record).await.unwrap());
     assert!(!storage.accept_run(&record).await.unwrap());
+    // Not with other contents either: of two records of a run the first stays.
+    let other = run("r1", None, false);
+    assert_ne!(other, record);
+    assert!(!storage.accept_run(&other).await.unwrap());
     let pending = storage.pending(9).await.unwrap();
     assert_eq!(pending.len(), 1);
     assert_eq!(pending[0].record, record);
@@ -61,6 +65,7 @@ async fn a_run_is_kept_once_and_filed_once(place: Place) {
     let counts = storage.build_counts(&record.build).await.unwrap();
     assert_eq!(counts, BuildCounts::default().and(&record));
     assert!(!storage.accept_run(&record).await.unwrap());
+    assert!(!storage.accept_run(&other).await.unwrap());
     assert_eq!(storage.pending(9).await.unwrap(), []);
 }
 

@@ -16,17 +16,18 @@ use crate::ir::library::{
 };
 use crate::ir::program::*;
 use crate::memory::stores::StoreIndex;
-use crate::stored::bytes::{Reader, Stored, Writer, stored_struct};
 use called_pointers::Pointers;
 use roles::{Entry, roles};
 use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// A place that calls, starts or registers a function.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CallSite {
     pub at: InstructionRef,
     /// How a library comes to call it; `None` if the program itself does.
+    #[serde(with = "crate::stored::callback")]
     pub callback: Option<&'static Callback>,
 }
 
@@ -85,7 +86,7 @@ impl CallSite {
     }
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct CallGraph {
     pub(crate) callers: Vec<Vec<CallSite>>,
     /// Defined and declared functions that each call may call.
@@ -98,15 +99,6 @@ pub(crate) struct CallGraph {
     pub(crate) declared: HashMap<String, FunctionId>,
     pub(crate) roles: Vec<Vec<String>>,
 }
-
-stored_struct!(CallGraph {
-    callers,
-    targets,
-    routines,
-    thread_constructors,
-    declared,
-    roles,
-});
 
 impl CallGraph {
     /// The graph, and what could not be resolved, in words.

@@ -10,7 +10,7 @@
 //! thousands of loads and stores of one field from costing their product.
 //!
 //! Deliberately absent: choices that only a failure can make. A slice that
-//! follows other edges (another alias mode, a stack that proves something) has
+//! follows other edges (those of `points_to`, a stack that proves something) has
 //! its own graph made from what it starts from.
 
 use crate::dependences::{Aspect, Dependences, Node};
@@ -19,6 +19,7 @@ use crate::memory::alias::Alias;
 use crate::slice::criteria::Proven;
 use crate::slice::slice_walk::Dependence;
 use rustc_hash::{FxBuildHasher, FxHashMap};
+use serde::{Deserialize, Serialize};
 use sketch_model::{DependenceKind, StatementId};
 use std::hash::BuildHasher;
 
@@ -30,7 +31,7 @@ pub(crate) type ListId = u32;
 /// What is unknown about a node, beside its dependences.
 pub(crate) const HAS_ASSEMBLY: u8 = 0x80;
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Graph {
     /// In ascending order.
     pub nodes: Vec<Node>,
@@ -50,7 +51,7 @@ pub(crate) struct Graph {
 
 /// A node, the kind of dependence, and whether it passes a function's entry: 28,
 /// 3 and 1 bits of one number. 2^28 nodes would take four gigabytes themselves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(crate) struct Edge(u32);
 
 pub(crate) const KINDS: [DependenceKind; 8] = [
@@ -87,7 +88,7 @@ impl Edge {
         self.0 >> 4
     }
 
-    /// In [`KINDS`].
+    /// In [`KINDS`], which has all that three bits can say.
     pub fn kind_number(self) -> u8 {
         (self.0 >> 1 & 7) as u8
     }
@@ -102,15 +103,6 @@ impl Edge {
 
     fn with_node(self, on: NodeId) -> Edge {
         Edge(on << 4 | self.0 & 0xf)
-    }
-
-    pub fn bits(self) -> u32 {
-        self.0
-    }
-
-    pub fn from_bits(bits: u32) -> Option<Edge> {
-        let edge = Edge(bits);
-        (usize::from(edge.kind_number()) < KINDS.len()).then_some(edge)
     }
 }
 

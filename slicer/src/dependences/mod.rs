@@ -19,7 +19,6 @@ pub(crate) mod waits;
 use crate::calls::CallSite;
 use crate::ir::program::*;
 use crate::memory::alias::Alias;
-use crate::memory::origins::Origins;
 use crate::memory::places::Place;
 use crate::memory::points_to::PointsTo;
 use crate::memory::reaching::SlotWrites;
@@ -28,12 +27,13 @@ use crate::slice::slice_walk::Dependence;
 use control::ControlDependence;
 use library_flow::Resume;
 use rustc_hash::FxHashMap as HashMap;
+use serde::{Deserialize, Serialize};
 use sketch_model::{DependenceKind, StatementId};
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 /// What of an instruction is wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) enum Aspect {
     /// Everything it uses.
     Whole,
@@ -49,7 +49,7 @@ pub(crate) enum Aspect {
     Copied(FieldId),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct Node {
     pub at: InstructionRef,
     pub aspect: Aspect,
@@ -69,8 +69,6 @@ pub(crate) struct Dependences<'p> {
     /// What the failure's stacks prove of called pointers.
     proven: Proven,
     facts: RefCell<HashMap<FunctionId, Rc<Facts>>>,
-    /// For `Alias::None`, with the same reservation.
-    pub(crate) origins: Option<Origins>,
     /// For `Alias::Andersen`, unless the program was too much for it.
     pub(crate) points_to: Option<PointsTo>,
     pub(crate) leads_to: RefCell<HashMap<FunctionId, Rc<Vec<bool>>>>,
@@ -121,13 +119,12 @@ pub(crate) fn edge(at: InstructionRef, aspect: Aspect, kind: DependenceKind) -> 
 
 impl<'p> Dependences<'p> {
     pub fn new(program: &'p Program, alias: Alias, proven: Proven) -> Dependences<'p> {
-        let (none, andersen) = (alias == Alias::None, alias == Alias::Andersen);
+        let andersen = alias == Alias::Andersen;
         Dependences {
             program,
             alias,
             proven,
             facts: RefCell::default(),
-            origins: none.then(|| Origins::of(program)).flatten(),
             points_to: andersen.then(|| PointsTo::of(program)).flatten(),
             leads_to: RefCell::default(),
             leaves: RefCell::default(),
@@ -153,14 +150,9 @@ impl<'p> Dependences<'p> {
         sites.filter(move |site| site.callback.is_some() || self.targets(site.at).contains(&id))
     }
 
-    /// The pointer analysis that the alias mode asks for was too much for this
-    /// program.
+    /// The points-to analysis was asked for and was too much for this program.
     pub fn gave_up(&self) -> bool {
-        match self.alias {
-            Alias::None => self.origins.is_none(),
-            Alias::Field => false,
-            Alias::Andersen => self.points_to.is_none(),
-        }
+        self.alias == Alias::Andersen && self.points_to.is_none()
     }
 
     pub(crate) fn facts(&self, id: FunctionId) -> Rc<Facts> {

@@ -11,8 +11,8 @@
 //! inline classes only where a constructor is used, which is close to it.
 
 use crate::ir::program::{Function, FunctionId};
-use crate::stored::bytes::{Reader, Stored, Writer, stored_struct};
 use rustc_hash::FxHashMap as HashMap;
+use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
 /// Classes derive from classes; type information from outside could do so
@@ -20,7 +20,7 @@ use std::collections::BTreeSet;
 const MAX_NESTING: u32 = 16;
 
 /// A call through a table.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct VirtualCall {
     pub slot: u32,
     /// The static type of the object, if known.
@@ -30,13 +30,11 @@ pub(crate) struct VirtualCall {
 /// The functions of one table; a class has one for each base that brings its own.
 pub(crate) type Slots = Vec<Option<FunctionId>>;
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Classes {
     tables: HashMap<String, Vec<Slots>>,
     bases: HashMap<String, Vec<String>>,
 }
-
-stored_struct!(Classes { tables, bases });
 
 impl Classes {
     pub fn add_table(&mut self, class: &str, groups: Vec<Slots>) {

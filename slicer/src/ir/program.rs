@@ -13,6 +13,7 @@ use crate::dependences::graph::Graph;
 use crate::ir::classes::{Classes, VirtualCall};
 use crate::memory::stores::StoreIndex;
 use rustc_hash::FxHashMap as HashMap;
+use serde::{Deserialize, Serialize};
 use sketch_model::{BuildId, SourceLocation, StatementId};
 use std::sync::OnceLock;
 
@@ -30,13 +31,13 @@ pub(crate) type RecordId = u32;
 pub(crate) type FieldId = u32;
 
 /// One instruction of the whole program.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub(crate) struct InstructionRef {
     pub function: FunctionId,
     pub instruction: InstructionId,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) enum Operand {
     Instruction(InstructionId),
     Parameter(u32),
@@ -48,7 +49,7 @@ pub(crate) enum Operand {
 }
 
 /// What a pointer computation (`getelementptr`) does to its base.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct PointerStep {
     /// The field of the innermost *named* record that it enters.
     pub field: Option<FieldId>,
@@ -59,7 +60,7 @@ pub(crate) struct PointerStep {
     pub lands_on: Option<RecordId>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Callee {
     Direct(FunctionId),
     /// The pointer is the call's last operand.
@@ -68,7 +69,7 @@ pub(crate) enum Callee {
 }
 
 /// Opcode class. Comments give the operands in order.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum Op {
     /// A stack slot; `declared` if it holds a variable of the source.
     Alloca {
@@ -109,7 +110,7 @@ pub(crate) enum Op {
     Other,
 }
 
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Instruction {
     pub op: Op,
     pub first_operand: u32,
@@ -119,7 +120,7 @@ pub(crate) struct Instruction {
     pub block: BlockId,
 }
 
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Block {
     pub first: InstructionId,
     /// One past the last.
@@ -132,7 +133,7 @@ pub(crate) struct Block {
 }
 
 /// A loop of the source: the jump back, and where the text begins and ends.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct SourceLoop {
     pub latch: BlockId,
     pub header: BlockId,
@@ -141,7 +142,7 @@ pub(crate) struct SourceLoop {
 }
 
 /// A function; without blocks if only declared.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Function {
     pub name: String,
     /// Its type in LLVM's notation: what indirect calls are matched by.
@@ -200,7 +201,7 @@ impl Function {
 }
 
 /// A field of a record by its byte offset; `name` is the member's, or the index.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Field {
     pub record: RecordId,
     pub offset: u64,
@@ -217,7 +218,7 @@ pub struct StatementInfo {
 }
 
 /// What is known by name beside functions.
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Symbols {
     pub globals: Vec<String>,
     pub records: Vec<String>,

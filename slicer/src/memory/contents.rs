@@ -2,14 +2,14 @@
 //!
 //! Slots of the reader's own function are followed by flow (`reaching`); named
 //! locations by the program-wide index, whoever writes them and in whichever
-//! thread, as far as the alias mode lets them meet. Memory behind a pointer of
+//! thread, by the same field of the same struct type, or, if `andersen` was asked
+//! for, as far as `points_to` lets them meet. Memory behind a pointer of
 //! which nothing is known is followed nowhere; watchpoints find what that misses.
 
 use crate::dependences::{Aspect, Dependences, Edges, edge};
 use crate::ir::library::writes_into;
 use crate::ir::program::*;
 use crate::memory::moving_pointers::places_walked;
-use crate::memory::origins::written_pointer;
 use crate::memory::places::{Place, Root};
 use crate::memory::reaching::SlotWrite;
 use crate::memory::stores::Write;
@@ -56,7 +56,7 @@ impl Dependences<'_> {
         let stores = &self.program.stores;
         let before = edges.len();
         let add = |writes: &[Write], field: Option<FieldId>, edges: &mut Edges| {
-            for write in writes.iter().filter(|w| self.may_meet(&read, w)) {
+            for write in writes.iter().filter(|w| stores.may_meet(place.root, w)) {
                 self.write(write, field, DependenceKind::Memory, edges);
             }
         };
@@ -152,11 +152,7 @@ impl Dependences<'_> {
                 (None, Root::Global(id)) => stores.global_writes(id),
                 _ => &[],
             };
-            let read = Read {
-                place: *place,
-                ..*read
-            };
-            for write in writes.iter().filter(|w| self.may_meet(&read, w)) {
+            for write in writes.iter().filter(|w| stores.may_meet(place.root, w)) {
                 self.write(write, None, DependenceKind::Memory, edges);
             }
         }
@@ -206,21 +202,6 @@ impl Dependences<'_> {
         edges.len() > before
     }
 
-    /// Whether a write may have put there what is read, by the chosen mode.
-    fn may_meet(&self, read: &Read, write: &Write) -> bool {
-        if !self.program.stores.may_meet(read.place.root, write) {
-            return false;
-        }
-        // Writes that are found by the name of a global or of a pointer kept
-        // under a name are of one derivation already.
-        let Some(origins) = self.origins.as_ref().filter(|_| read.place.field.is_some()) else {
-            return true;
-        };
-        let writer = self.program.function(write.at);
-        let pointer = written_pointer(writer, write.at.instruction);
-        origins.share((read.holder, read.pointer), (write.at.function, pointer))
-    }
-
     /// A slot whose address went elsewhere: writes of its field from there.
     fn foreign_contents(&self, read: &Read, edges: &mut Edges) {
         if let Some(points_to) = &self.points_to {
@@ -233,9 +214,10 @@ impl Dependences<'_> {
         let Some(field) = read.place.field else {
             return;
         };
-        let writes = self.program.stores.field_writes(field).iter();
+        let stores = &self.program.stores;
+        let writes = stores.field_writes(field).iter();
         let foreign = writes.filter(|w| !matches!(w.place.root, Root::Slot(_) | Root::Global(_)));
-        for write in foreign.filter(|w| self.may_meet(read, w)) {
+        for write in foreign.filter(|w| stores.may_meet(read.place.root, w)) {
             self.write(write, None, DependenceKind::Memory, edges);
         }
     }

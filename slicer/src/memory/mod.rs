@@ -4,7 +4,6 @@ pub(crate) mod alias;
 pub(crate) mod contents;
 pub(crate) mod heap;
 pub(crate) mod moving_pointers;
-pub(crate) mod origins;
 pub(crate) mod places;
 pub(crate) mod points_to;
 pub(crate) mod reaching;

@@ -6,16 +6,17 @@
 //! locals), and through calls of functions that return an address derived from
 //! a parameter (accessors, `std::forward`). A struct field wins over whatever
 //! lies before it: `q->mut` is `queue.mut` wherever `q` comes from. That is only
-//! the name; which objects of the type are meant is decided by the alias mode.
+//! the name; which objects of the type are meant is decided by `alias`.
 
 use crate::ir::program::*;
 use rustc_hash::FxHashMap as HashMap;
+use serde::{Deserialize, Serialize};
 
 /// How far an address is followed back.
 const MAX_DEPTH: u32 = 12;
 
 /// Where an address starts.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) enum Root {
     Slot(InstructionId),
     Global(GlobalId),
@@ -27,7 +28,7 @@ pub(crate) enum Root {
     Unknown,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub(crate) struct Place {
     pub root: Root,
     pub field: Option<FieldId>,
@@ -75,7 +76,7 @@ pub(crate) fn single_stores(function: &Function) -> SingleStores {
 }
 
 /// What an address that a function returns is derived from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Returned {
     pub parameter: Option<u32>,
     pub field: Option<FieldId>,

@@ -15,7 +15,6 @@
 use crate::ir::library::{NEW, copies_memory, returns_argument, writes_into};
 use crate::ir::program::*;
 use crate::memory::heap::{CopySides, Heap, Object, Objects, PendingCall};
-use crate::memory::origins::{returned_values, written_pointer};
 use crate::memory::solver::{Location, Node, Solver, Waiting};
 use std::collections::{HashMap, HashSet};
 
@@ -516,4 +515,20 @@ fn plain_slots(function: &Function) -> HashSet<InstructionId> {
         }
     }
     plain
+}
+
+/// What a function's `ret`s return.
+fn returned_values(function: &Function) -> impl Iterator<Item = Operand> + '_ {
+    let blocks = 0..function.blocks.len() as BlockId;
+    let ends = blocks.filter_map(|block| function.terminator(block));
+    let returns = ends.filter(|id| function.op(*id) == Op::Return);
+    returns.filter_map(|id| function.operands(id).first().copied())
+}
+
+/// The pointer through which an instruction writes.
+fn written_pointer(function: &Function, id: InstructionId) -> Operand {
+    match function.op(id) {
+        Op::Store { .. } => function.operand(id, 1),
+        _ => function.operand(id, 0),
+    }
 }

@@ -54,27 +54,6 @@ pub(crate) trait Memory {
     fn called(&mut self, call: u32, at: Location) -> Vec<(Node, Node)>;
 }
 
-/// For inclusions alone.
-pub(crate) struct NoMemory;
-
-impl Memory for NoMemory {
-    fn read(&mut self, _: Location, _: &mut Solver) -> Vec<Node> {
-        Vec::new()
-    }
-    fn written(&mut self, _: Location, _: &mut Solver) -> Vec<Node> {
-        Vec::new()
-    }
-    fn step(&mut self, from: Location, _: u32, _: &mut Solver) -> Location {
-        from
-    }
-    fn copied(&mut self, _: u32, _: Location, _: bool, _: &mut Solver) -> Vec<(Node, Node)> {
-        Vec::new()
-    }
-    fn called(&mut self, _: u32, _: Location) -> Vec<(Node, Node)> {
-        Vec::new()
-    }
-}
-
 #[derive(Debug, Default)]
 pub(crate) struct Solver {
     /// Union-find: nodes of one cycle are one.

@@ -6,20 +6,20 @@
 use crate::ir::program::*;
 use crate::memory::moving_pointers::places_walked;
 use crate::memory::places::{Place, Resolver, Returned, Root, SingleStores, single_stores};
-use crate::stored::bytes::{Reader, Stored, Writer, stored_struct};
 use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
+use serde::{Deserialize, Serialize};
 
 /// How many accessors deep a returned address is followed.
 const ACCESSOR_ROUNDS: u32 = 6;
 
 /// A write: a store, an atomic update, or a copy or fill of a whole object.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Write {
     pub at: InstructionRef,
     pub place: Place,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 pub(crate) struct StoreIndex {
     by_field: HashMap<FieldId, Vec<Write>>,
     by_global: HashMap<GlobalId, Vec<Write>>,
@@ -38,20 +38,6 @@ pub(crate) struct StoreIndex {
     pub(crate) single: Vec<SingleStores>,
     pub(crate) returned: Vec<Option<Returned>>,
 }
-
-stored_struct!(StoreIndex {
-    by_field,
-    by_global,
-    through_global,
-    through_field,
-    by_parameter,
-    passed_globals,
-    by_record,
-    fields_of,
-    escaping,
-    single,
-    returned,
-});
 
 impl StoreIndex {
     pub fn build(functions: &[Function], fields: &[Field]) -> StoreIndex {

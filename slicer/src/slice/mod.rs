@@ -61,7 +61,7 @@ pub fn slice_from(
     }
     let proven = proven_targets(program, criteria);
     let walked = walked_from(program, alias, proven.clone(), &seeds);
-    gaps.extend(not_followed(&walked, alias));
+    gaps.extend(not_followed(&walked));
     let mut reached = walked.reached;
     let first = criteria.first().map(|c| c.failing);
     // Stable: nothing else moves.
@@ -118,13 +118,12 @@ pub(crate) fn numbered(graph: &Graph, seeds: &[Seed<Node>]) -> Option<Vec<Seed<N
 }
 
 /// What a walk could not follow, in words.
-fn not_followed(walked: &Walked, alias: Alias) -> Vec<String> {
+fn not_followed(walked: &Walked) -> Vec<String> {
     let mut gaps = Vec::new();
     if walked.gave_up {
-        gaps.push(format!(
-            "the pointer analysis for alias {alias} exceeds its budget on this program; stores \
-             were matched by field instead"
-        ));
+        let gap = "the points-to analysis exceeds its budget on this program; stores were \
+                   matched by field instead";
+        gaps.push(gap.to_owned());
     }
     if walked.unnamed_loads > 0 {
         gaps.push(format!(

@@ -4,34 +4,55 @@
 //! crate's own source (`build.rs`) and the build. A graph of another version of
 //! the analysis is another graph, even where the format is the same, and the
 //! fingerprint notices what nobody remembers to count up. Whatever does not
-//! agree is refused, and the caller makes the graph anew from the bitcode.
+//! agree is refused, and the caller makes the graph anew from the bitcode. The
+//! rest is as postcard writes it: fields in order, numbers as varints, nothing
+//! that describes itself.
 //!
-//! Bytes that agree are still not trusted: every number that is an index later
-//! is checked once after reading (`sound`).
+//! Bytes that agree are still not trusted. For a list whose length is only
+//! claimed, serde reserves a mebibyte at most; postcard refuses a text that is
+//! longer than what is left; so memory is bounded by the bytes that are there.
+//! Every number that is an index later is checked once after reading (`sound`).
 //!
 //! Deliberately absent: a checksum. The build store has one for all it keeps.
 
-pub(crate) mod bytes;
 pub(crate) mod validate;
 
-use crate::calls::CallSite;
-use crate::dependences::graph::{Edge, Graph};
-use crate::dependences::{Aspect, Node};
-use crate::ir::classes::VirtualCall;
-use crate::ir::library::{number_of_callback, numbered_callback};
+use crate::calls::CallGraph;
+use crate::dependences::graph::Graph;
 use crate::ir::program::*;
-use crate::memory::places::{Place, Returned, Root};
-use crate::memory::stores::Write;
-use bytes::{Reader, Stored, Writer, stored_enum, stored_struct};
+use crate::memory::stores::StoreIndex;
+use rustc_hash::FxHashMap;
 use sketch_model::{BuildId, SourceLocation, StatementId};
 use std::sync::OnceLock;
 use validate::is_sound;
 
 const MARK: &[u8; 8] = b"fsgraph\n";
-/// Of the types and their order below.
-const FORMAT: u64 = 1;
+/// Of how the rest is written: 1 was written by hand, 2 is postcard's.
+const FORMAT: u32 = 2;
 /// Of the source of this crate; see `build.rs`.
 const MADE_BY: &str = env!("SLICER_SOURCE");
+
+/// What follows the head, in order. The statement table is names and rows: a
+/// program says its few hundred files and functions in every row.
+type Body<'a> = (
+    Vec<Function>,
+    Symbols,
+    (Vec<&'a str>, Vec<Row>),
+    Vec<Vec<InstructionRef>>,
+    FxHashMap<String, Vec<StatementId>>,
+    StoreIndex,
+    CallGraph,
+    Vec<String>,
+    Graph,
+);
+
+/// A statement: the places of its function and its file among the names, and the
+/// line. The row's own place is the id.
+type Row = (u32, u32, u32);
+
+/// Text that the statements of a program may hold together. Rows of a few bytes
+/// name a text of any length, so this bounds what bytes can grow to.
+const MOST_TEXT: usize = 1 << 30;
 
 /// Why bytes are not the stored graph that was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -54,214 +75,131 @@ impl Program {
 
     /// The program with its dependences, for [`Program::from_bytes`].
     pub fn to_bytes(&self) -> Vec<u8> {
-        let mut to = Writer::default();
-        to.bytes.extend(MARK);
-        to.number(FORMAT);
-        to.text(MADE_BY);
-        to.text(&self.build.0);
-        self.functions.write(&mut to);
-        self.symbols.write(&mut to);
-        self.statements.write(&mut to);
-        self.members.write(&mut to);
-        self.by_file_name.write(&mut to);
-        self.stores.write(&mut to);
-        self.calls.write(&mut to);
-        self.gaps.write(&mut to);
-        self.graph().write(&mut to);
-        to.bytes
+        let head = (FORMAT, MADE_BY, &*self.build.0);
+        // As in `Body`.
+        let body = (
+            &self.functions,
+            &self.symbols,
+            names_and_rows(&self.statements),
+            &self.members,
+            &self.by_file_name,
+            &self.stores,
+            &self.calls,
+            &self.gaps,
+            self.graph(),
+        );
+        postcard::to_extend(&(head, body), MARK.to_vec())
+            .expect("plain data of known lengths can be written to memory")
     }
 
     /// The program that [`Program::to_bytes`] wrote; an error for anything else.
     pub fn from_bytes(build: &BuildId, bytes: &[u8]) -> Result<Program, GraphError> {
-        let body = bytes.strip_prefix(MARK).ok_or(GraphError::Foreign)?;
-        let mut from = Reader::new(body);
-        if from.number() != Some(FORMAT) || from.text() != Some(MADE_BY) {
+        let rest = bytes.strip_prefix(MARK).ok_or(GraphError::Foreign)?;
+        let head = postcard::take_from_bytes::<(u32, &str, &str)>(rest);
+        let ((format, made_by, of_build), rest) = head.map_err(|_| GraphError::OtherVersion)?;
+        if (format, made_by) != (FORMAT, MADE_BY) {
             return Err(GraphError::OtherVersion);
         }
-        if from.text() != Some(&build.0) {
+        if of_build != build.0 {
             return Err(GraphError::OtherBuild);
         }
-        let program = read_program(build, &mut from).filter(|_| from.is_empty());
+        let program = read_program(build, rest);
         program.filter(is_sound).ok_or(GraphError::Damaged)
     }
 }
 
-fn read_program(build: &BuildId, from: &mut Reader<'_>) -> Option<Program> {
+fn read_program(build: &BuildId, bytes: &[u8]) -> Option<Program> {
+    let (body, rest) = postcard::take_from_bytes::<Body<'_>>(bytes).ok()?;
+    let (functions, symbols, table, members, by_file_name, stores, calls, gaps, graph) = body;
+    rest.is_empty().then_some(())?;
     Some(Program {
         build: build.clone(),
-        functions: Stored::read(from)?,
-        symbols: Stored::read(from)?,
-        statements: Stored::read(from)?,
-        members: Stored::read(from)?,
-        by_file_name: Stored::read(from)?,
-        stores: Stored::read(from)?,
-        calls: Stored::read(from)?,
-        gaps: Stored::read(from)?,
-        graph: OnceLock::from(Graph::read(from)?),
+        functions,
+        symbols,
+        statements: statements(&table.0, &table.1)?,
+        members,
+        by_file_name,
+        stores,
+        calls,
+        gaps,
+        graph: OnceLock::from(graph),
     })
 }
 
-stored_struct!(InstructionRef {
-    function,
-    instruction
-});
-stored_struct!(PointerStep {
-    field,
-    element,
-    lands_on
-});
-stored_struct!(SourceLoop {
-    latch,
-    header,
-    start,
-    end
-});
-stored_struct!(Block {
-    first,
-    end,
-    successors,
-    unwind,
-    start
-});
-stored_struct!(Field {
-    record,
-    offset,
-    name
-});
-stored_struct!(StatementInfo {
-    id,
-    function,
-    location
-});
-stored_struct!(SourceLocation { file, line });
-stored_struct!(Symbols {
-    globals,
-    records,
-    fields,
-    held,
-    classes
-});
-stored_struct!(VirtualCall { slot, class });
-stored_struct!(Instruction {
-    op,
-    first_operand,
-    operand_count,
-    statement,
-    column,
-    block
-});
-stored_struct!(Function {
-    name,
-    signature,
-    address_taken,
-    in_initializer,
-    called_types,
-    virtual_calls,
-    parameter_count,
-    plumbing,
-    blocks,
-    loops,
-    instructions,
-    operands,
-});
-stored_struct!(Write { at, place });
-stored_struct!(Place {
-    root,
-    field,
-    exact,
-    record
-});
-stored_struct!(Returned { parameter, field });
-stored_struct!(CallSite { at, callback });
-stored_struct!(Node { at, aspect });
-stored_struct!(Graph {
-    nodes,
-    statements,
-    unknown,
-    lists,
-    starts,
-    edges,
-    gave_up
-});
-
-stored_enum!(Operand {
-    0 => Instruction(id),
-    1 => Parameter(number),
-    2 => Function(id),
-    3 => Global(id),
-    4 => Constant,
-});
-stored_enum!(Callee { 0 => Direct(id), 1 => Indirect, 2 => Assembly });
-stored_enum!(Op {
-    0 => Alloca { declared, record },
-    1 => Load { size, field },
-    2 => Store { size, field },
-    3 => Update { size, field },
-    4 => Copy { record },
-    5 => Fill { record },
-    6 => Pointer(step),
-    7 => Cast,
-    8 => Call(callee),
-    9 => Phi,
-    10 => Select,
-    11 => Branch,
-    12 => Return,
-    13 => LandingPad,
-    14 => VariableArguments,
-    15 => Marker,
-    16 => Other,
-});
-stored_enum!(Root {
-    0 => Slot(id),
-    1 => Global(id),
-    2 => Parameter(number),
-    3 => ThroughGlobal(id),
-    4 => ThroughField(id),
-    5 => Unknown,
-});
-stored_enum!(Aspect {
-    0 => Whole,
-    1 => Site,
-    2 => Argument(number),
-    3 => Handed(number),
-    4 => Result,
-    5 => Copied(field),
-});
-
-impl Stored for StatementId {
-    fn write(&self, to: &mut Writer) {
-        self.0.write(to);
+fn names_and_rows(table: &[StatementInfo]) -> (Vec<&str>, Vec<Row>) {
+    let mut names: Vec<&str> = Vec::new();
+    let mut known: FxHashMap<&str, u32> = FxHashMap::default();
+    let mut rows = Vec::with_capacity(table.len());
+    for StatementInfo {
+        id: _,
+        function,
+        location: SourceLocation { file, line },
+    } in table
+    {
+        let [function, file] = [function, file].map(|name| {
+            *known.entry(name).or_insert_with(|| {
+                names.push(name);
+                names.len() as u32 - 1
+            })
+        });
+        rows.push((function, file, *line));
     }
-    fn read(from: &mut Reader<'_>) -> Option<StatementId> {
-        u32::read(from).map(StatementId)
+    (names, rows)
+}
+
+fn statements(names: &[&str], rows: &[Row]) -> Option<Vec<StatementInfo>> {
+    let name = |place: u32| names.get(place as usize).copied();
+    let mut lengths = rows
+        .iter()
+        .map(|(function, file, _)| Some(name(*function)?.len() + name(*file)?.len()));
+    let all = lengths.try_fold(0, |sum: usize, length| sum.checked_add(length?));
+    all.filter(|all| *all <= MOST_TEXT)?;
+    let info = |(id, (function, file, line)): (u32, &Row)| {
+        Some(StatementInfo {
+            id: StatementId(id),
+            function: name(*function)?.to_owned(),
+            location: SourceLocation {
+                file: name(*file)?.to_owned(),
+                line: *line,
+            },
+        })
+    };
+    (0..).zip(rows).map(info).collect()
+}
+
+/// A library's callback by its place in the table, which the fingerprint covers.
+pub(crate) mod callback {
+    use crate::ir::library::{Callback, number_of_callback, numbered_callback};
+    use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
+
+    pub fn serialize<S: Serializer>(
+        callback: &Option<&'static Callback>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        callback.map(number_of_callback).serialize(to)
+    }
+
+    pub fn deserialize<'de, D>(from: D) -> Result<Option<&'static Callback>, D::Error>
+    where
+        D: Deserializer<'de>,
+    {
+        let number = Option::<usize>::deserialize(from)?;
+        let known =
+            |number| numbered_callback(number).ok_or_else(|| D::Error::custom("no such callback"));
+        number.map(known).transpose()
     }
 }
 
-/// By its place in the library's table, which the fingerprint covers.
-impl Stored for &'static crate::ir::library::Callback {
-    fn write(&self, to: &mut Writer) {
-        to.number(number_of_callback(self) as u64);
-    }
-    fn read(from: &mut Reader<'_>) -> Option<Self> {
-        numbered_callback(usize::try_from(from.number()?).ok()?)
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Stored for Edge {
-    fn write(&self, to: &mut Writer) {
-        self.bits().write(to);
-    }
-    fn read(from: &mut Reader<'_>) -> Option<Edge> {
-        Edge::from_bits(u32::read(from)?)
-    }
-}
-
-impl Stored for [u32; 2] {
-    fn write(&self, to: &mut Writer) {
-        self[0].write(to);
-        self[1].write(to);
-    }
-    fn read(from: &mut Reader<'_>) -> Option<[u32; 2]> {
-        Some([u32::read(from)?, u32::read(from)?])
+    #[test]
+    fn rows_that_repeat_a_long_name_do_not_fill_the_memory() {
+        let long = "x".repeat(1 << 20);
+        let rows = |count| vec![(0, 1, 7); count];
+        assert_eq!(statements(&[&long, "a.c"], &rows(3)).unwrap().len(), 3);
+        assert_eq!(statements(&[&long, "a.c"], &rows(1 << 10)), None);
+        assert_eq!(statements(&["main"], &rows(1)), None, "no such name");
     }
 }

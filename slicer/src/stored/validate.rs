@@ -120,9 +120,7 @@ impl Check<'_> {
 
     fn tables(&self) -> bool {
         let program = self.program;
-        let mut rows = (0..).zip(&program.statements);
-        rows.all(|(number, row)| row.id.0 == number)
-            && program.members.len() == program.statements.len()
+        program.members.len() == program.statements.len()
             && program
                 .members
                 .iter()

@@ -27,11 +27,13 @@ fn a_stored_program_gives_the_same_slices() {
             let slice = |p: &Program| backward_slice(p, info.id, &[], &no_source);
             assert_eq!(slice(&again), slice(&program), "{}", info.location);
         }
-        assert_eq!(
-            again.to_bytes(),
-            bytes,
-            "writing is a function of the value"
-        );
+    }
+}
+
+#[test]
+fn the_same_bitcode_gives_the_same_bytes() {
+    for (one, other) in programs().iter().zip(programs()) {
+        assert!(one.to_bytes() == other.to_bytes());
     }
 }
 
@@ -55,6 +57,44 @@ fn foreign_bytes_other_versions_and_other_builds_are_told_apart() {
     assert_eq!(error(&build_id(), &longer), GraphError::Damaged);
     for length in (40..bytes.len()).step_by(211) {
         assert_eq!(error(&build_id(), &bytes[..length]), GraphError::Damaged);
+    }
+}
+
+/// The graph of global_same.c as the last version wrote it, in format 1.
+const FORMAT_1: &[u8] = include_bytes!("../data/graph-format-1.bin");
+
+#[test]
+fn a_graph_of_the_last_version_is_refused_not_misread() {
+    let read = Program::from_bytes(&build_id(), FORMAT_1);
+    assert_eq!(read.expect_err("it is old"), GraphError::OtherVersion);
+    // Even if its fingerprint were that of this version.
+    let new = load_file(&programs_folder().join("global_same.c")).to_bytes();
+    let fingerprint = 11..27;
+    let mut disguised = FORMAT_1.to_vec();
+    disguised[fingerprint.clone()].copy_from_slice(&new[10..26]);
+    let read = Program::from_bytes(&build_id(), &disguised);
+    assert_eq!(
+        read.expect_err("its format is old"),
+        GraphError::OtherVersion
+    );
+}
+
+#[test]
+fn a_count_beyond_the_bytes_is_refused_and_reserves_nothing() {
+    let whole = load_file(&programs_folder().join("global_same.c")).to_bytes();
+    // Mark, format, fingerprint and build, each text with its length.
+    let head = 8 + 1 + 1 + 16 + 1 + build_id().0.len();
+    for count in [1_u64 << 20, 1 << 36, 1 << 60, u64::MAX] {
+        // The count of functions, which comes first, as a varint.
+        let mut bytes = whole[..head].to_vec();
+        let mut rest = count;
+        while rest >= 0x80 {
+            bytes.push(rest as u8 | 0x80);
+            rest >>= 7;
+        }
+        bytes.push(rest as u8);
+        let read = Program::from_bytes(&build_id(), &bytes);
+        assert_eq!(read.expect_err("cut off"), GraphError::Damaged, "{count}");
     }
 }
 

@@ -1,6 +1,6 @@
 // Two objects of one type, each with a pointer of its own: a store into the
 // other one does not matter to those who tell objects apart.
-// ALIAS none andersen
+// ALIAS andersen
 #include <stdlib.h>
 struct box { int by; int label; };
 static struct box *make(void) {

@@ -1,6 +1,6 @@
 // Pair of alias_unnamed.c: without it the store is not found, and the slice says
 // that a load goes through a pointer of which nothing is known.
-// ALIAS none field
+// ALIAS field
 #include <stdlib.h>
 int main(int argc, char **argv) {
     (void)argv;

@@ -1,5 +1,4 @@
 // std::ref hands over a reference wrapped in an object.
-// ALIAS field andersen
 #include <functional>
 #include <thread>
 struct Job {

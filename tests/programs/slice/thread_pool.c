@@ -1,5 +1,4 @@
 // A pool: tasks are functions with an argument, taken from a list by workers.
-// ALIAS field andersen
 #include <pthread.h>
 #include <stdlib.h>
 struct task { void (*run)(void *); void *with; struct task *next; };

@@ -22,7 +22,6 @@ use crate::blobs;
 use crate::deploy::{objcopy, strip_for_deployment};
 use crate::error::RegisterError;
 use crate::graphs::NewGraph;
-use crate::libraries::needed_libraries;
 use crate::link::plan::plan_link;
 use crate::link::record::{LINK_SECTION, LinkRecord};
 use crate::manifest::{BlobId, BuildManifest, ModuleEntry};
@@ -124,7 +123,6 @@ pub fn prepare(
     let foreign_code = foreign_code(&file, &defined, &foreign_inputs.unwrap_or_default());
     let deployed = strip_for_deployment(&bytes)?;
     let sources = source_blobs(&modules, &units, &mut kept);
-    let libraries = needed_libraries(&bytes, path);
     let manifest = BuildManifest {
         format: BuildManifest::FORMAT,
         build_id,
@@ -136,7 +134,6 @@ pub fn prepare(
         modules: module_entries(modules, proofs, names, &mut kept),
         foreign_code,
         sources,
-        libraries,
         link,
         deployed: kept.add(deployed),
         binary: kept.add(bytes),

@@ -126,7 +126,7 @@ fn damaged_bitcode_is_a_sentence_and_leaves_the_store_as_it_was() {
 }
 
 #[test]
-fn a_graph_that_is_damaged_cut_off_or_gone_is_made_again() {
+fn a_graph_that_is_damaged_cut_off_old_or_gone_is_made_again() {
     let place = Place::new(&[SOURCE]);
     place.run_ok("failsketch-cc -O2 main.c -o program");
     assert!(place.register("program").status.success());
@@ -141,8 +141,14 @@ fn a_graph_that_is_damaged_cut_off_or_gone_is_made_again() {
     let whole = std::fs::read(&graph).unwrap();
     let mut flipped = whole.clone();
     flipped[whole.len() / 2] ^= 4;
-    let bad: [Option<&[u8]>; 5] = [
+    // Whole, at the right address, but in the format of the last version.
+    let body = include_bytes!("../../../slicer/tests/data/graph-format-1.bin");
+    let mut old = b"failsketch graph".to_vec();
+    old.extend(Sha256::digest(body));
+    old.extend(body);
+    let bad: [Option<&[u8]>; 6] = [
         None,
+        Some(&old),
         Some(b""),
         Some(b"something else"),
         Some(&whole[..whole.len() - 1]),

@@ -3,7 +3,7 @@
 
 use crate::support::{FAILSKETCH, Place};
 use sketch_model::Slice;
-use std::process::Output;
+use std::process::{Command, Output};
 
 const PBZIP2: &str = include_str!("../../../../bugbase/pbzip2/pbzip2.c");
 
@@ -45,7 +45,7 @@ fn unlock() -> u32 {
 #[test]
 fn the_chain_of_the_failure_is_in_its_order_in_every_mode() {
     let build = Registered::new();
-    for alias in ["none", "field", "andersen"] {
+    for alias in ["field", "andersen"] {
         let json = build.slice(&format!(
             "--build= --at pbzip2.c:{} --alias {alias} --format json",
             unlock()
@@ -85,6 +85,25 @@ fn text_shows_the_source_and_the_reasons() {
     let dot = stdout(&build.slice(&format!("--build= --at pbzip2.c:{at} --format dot")));
     assert!(dot.starts_with("digraph slice {") && dot.ends_with("}\n"));
     assert!(dot.contains("[label=\"stores what is loaded by\"]"));
+}
+
+#[test]
+fn the_alias_mode_none_is_gone_and_the_server_has_no_modes() {
+    let build = Registered::new();
+    let refused = |output: Output, sentence: &str| {
+        assert_eq!(output.status.code(), Some(2), "{sentence}");
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains(sentence), "{said}");
+    };
+    refused(
+        build.slice("--build= --at pbzip2.c:3 --alias none"),
+        "none is no alias mode; choose field or andersen",
+    );
+    let serve = Command::new(FAILSKETCH)
+        .args(["serve", "--alias", "field"])
+        .output()
+        .unwrap();
+    refused(serve, "unexpected argument '--alias'");
 }
 
 #[test]

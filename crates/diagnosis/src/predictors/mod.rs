@@ -25,10 +25,9 @@ pub mod value;
 use super::evidence::decoded_run::DecodedRun;
 use super::evidence::hot_accesses;
 use super::evidence::order::Evidence;
-use serde::{Deserialize, Serialize};
 use sketch_model::{
     AgentId, LocationName, Placement, PointKind, Predictor, RunId, Source, StatementId,
-    TrackingPlan, VariantRef,
+    TrackingPlan,
 };
 use std::collections::BTreeSet;
 use std::hash::{Hash, Hasher};
@@ -43,8 +42,7 @@ pub enum Answer {
 }
 
 /// What a hook can show, for telling whether a predictor's hooks exist.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Aspect {
     Load,
     Store,
@@ -53,7 +51,7 @@ pub enum Aspect {
 }
 
 /// A hook of the plan.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Hook {
     pub statement: StatementId,
     pub aspect: Aspect,
@@ -62,7 +60,6 @@ pub struct Hook {
     /// Whether the optimiser left something to hook.
     pub placed: bool,
     /// Only what this statement calls; `None`: whoever calls.
-    #[serde(default)]
     pub caller: Option<StatementId>,
 }
 
@@ -71,17 +68,14 @@ pub struct Hook {
 pub type Hooks = Arc<BTreeSet<Hook>>;
 
 /// What the run was able to show.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Coverage {
-    #[serde(with = "shared")]
     pub hooks: Hooks,
     /// No thread lost events.
     pub complete: bool,
     /// Every way that a branch went is known.
-    #[serde(default)]
     pub branches_complete: bool,
     /// Branches have no hooks: without a whole trace nothing is known of them.
-    #[serde(default)]
     pub branches_traced: bool,
     /// Statements that a watchpoint saw touch a location of which it saw
     /// everything since it was armed.
@@ -93,24 +87,7 @@ pub struct Coverage {
     /// Locations with too many accesses to analyse.
     pub saturated: BTreeSet<LocationName>,
     /// Statements of which lost accesses to a location may have met others.
-    #[serde(default)]
     pub unknown_order: BTreeSet<(StatementId, LocationName)>,
-}
-
-/// Hooks in a document, where nothing is shared.
-mod shared {
-    use super::{Hook, Hooks};
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-    use std::collections::BTreeSet;
-    use std::sync::Arc;
-
-    pub fn serialize<S: Serializer>(hooks: &Hooks, to: S) -> Result<S::Ok, S::Error> {
-        hooks.as_ref().serialize(to)
-    }
-
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Hooks, D::Error> {
-        BTreeSet::<Hook>::deserialize(from).map(Arc::new)
-    }
 }
 
 /// All but the hooks, which hardly ever differ and are many.
@@ -135,13 +112,11 @@ impl Hash for Coverage {
 }
 
 /// One run's answers.
-#[derive(Clone, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Observations {
     pub run: RunId,
     /// Who reported it.
-    #[serde(default = "crate::evidence::decoded_run::nobody")]
     pub agent: AgentId,
-    pub variant: VariantRef,
     pub failed: bool,
     pub weight: f64,
     pub held: BTreeSet<Predictor>,
@@ -189,7 +164,6 @@ pub fn observe_hooked(run: &DecodedRun, plan: &TrackingPlan, hooks: &Hooks) -> O
     let mut observations = Observations {
         run: run.trace.run.clone(),
         agent: run.agent.clone(),
-        variant: run.trace.variant,
         failed: run.trace.failed,
         weight: run.weight,
         held: BTreeSet::new(),

@@ -2,9 +2,8 @@
 //!
 //! Runs of different builds are not pooled: probing changes how often a program
 //! fails (DESIGN §4), so the caller keeps one population a variant. Adding is
-//! independent of order and repetition: a run counts once, and if two records
-//! claim the same run id, the lesser by a fixed order stays, whichever came
-//! first. Merging two populations is adding all runs of one to the other.
+//! independent of order, and a run counts once: storage takes a run id only the
+//! first time that it comes, so there is no second record of a run to choose from.
 //!
 //! A predictor that is first met in the thousandth run needs its answers in the
 //! first 999, in which it did not hold or could not be seen. Those are not asked
@@ -26,17 +25,14 @@ use super::agent_weighting::{Turn, Votes};
 use super::run_sets::{Packed, RunSets};
 use super::tally::{Sum, Tally};
 use crate::predictors::{Coverage, Observations};
-use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
-use sketch_model::{AgentId, Predictor, RunId, VariantRef};
+use sketch_model::{Predictor, RunId};
 use std::cell::RefCell;
-use std::cmp::Ordering;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 /// The runs of one tracked build.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(from = "Vec<Observations>", into = "Vec<Observations>")]
+#[derive(Clone, Debug, Default)]
 pub struct Population {
     numbers: HashMap<Arc<Predictor>, u32>,
     /// By number.
@@ -88,11 +84,9 @@ pub struct RunSet {
     sum: u128,
 }
 
-/// What a run said, to be able to take it back.
+/// What a run said, for when it begins or ceases to count.
 #[derive(Clone, Debug)]
 struct Run {
-    agent: AgentId,
-    variant: VariantRef,
     failed: bool,
     /// Not so if its agent reported far more runs than others.
     counts: bool,
@@ -111,23 +105,15 @@ pub struct Candidate<'a> {
 }
 
 impl Population {
-    /// Adds a run. Adding it again changes nothing.
+    /// Adds a run. A run that is known changes nothing.
     pub fn add(&mut self, observations: &Observations) {
-        if let Some(known) = self.rebuilt(&observations.run) {
-            let mut new = observations.clone();
-            new.weight = sane(new.weight);
-            new.open = in_doubt(observations);
-            if known.partial_cmp(&new) != Some(Ordering::Greater) {
-                return;
-            }
-            self.take_back(&observations.run);
+        if self.runs.contains_key(&observations.run) {
+            return;
         }
         let class = self.class(&observations.coverage);
         let mut held = self.number_all(&observations.held);
         let mut open = self.number_all(&in_doubt(observations));
         let run = Run {
-            agent: observations.agent.clone(),
-            variant: observations.variant,
             failed: observations.failed,
             counts: false,
             weight: sane(observations.weight),
@@ -171,12 +157,6 @@ impl Population {
         }
     }
 
-    pub fn merge(&mut self, other: &Population) {
-        for observations in other.observations() {
-            self.add(&observations);
-        }
-    }
-
     pub fn failing(&self) -> u64 {
         self.failing
     }
@@ -209,11 +189,6 @@ impl Population {
             Some(number) => self.tally_of(&self.counts[*number as usize]),
             None => self.tally_of(&Counts::of(Arc::new(predictor.clone()))),
         }
-    }
-
-    /// The runs again, as they were added.
-    pub fn observations(&self) -> impl Iterator<Item = Observations> {
-        self.runs.keys().filter_map(|id| self.rebuilt(id))
     }
 
     fn tally_of(&self, counts: &Counts) -> Tally {
@@ -278,35 +253,6 @@ impl Population {
             numbers.push(number);
         }
         numbers
-    }
-
-    fn rebuilt(&self, id: &RunId) -> Option<Observations> {
-        let run = self.runs.get(id)?;
-        let named = |packed: &Packed| {
-            let counts = packed.numbers().map(|n| &self.counts[n as usize]);
-            counts.map(|c| (*c.predictor).clone()).collect()
-        };
-        Some(Observations {
-            run: id.clone(),
-            agent: run.agent.clone(),
-            variant: run.variant,
-            failed: run.failed,
-            weight: run.weight,
-            held: named(&run.held),
-            open: named(&run.open),
-            coverage: (*self.classes[run.class as usize].coverage).clone(),
-        })
-    }
-
-    fn take_back(&mut self, id: &RunId) {
-        let Some(run) = self.runs.get(id) else {
-            return;
-        };
-        let (failed, agent) = (run.failed, run.agent.clone());
-        let turn = self.votes(failed).remove(&agent, id);
-        self.turn(turn);
-        self.runs.remove(id);
-        self.failing -= u64::from(failed);
     }
 
     fn count(&mut self, id: &RunId, run: &Run, way: Way) {
@@ -429,31 +375,4 @@ fn hash_of(id: &RunId) -> u128 {
     first
         .iter()
         .fold(0, |sum, byte| sum << 8 | u128::from(*byte))
-}
-
-impl From<Vec<Observations>> for Population {
-    fn from(runs: Vec<Observations>) -> Population {
-        let mut population = Population::default();
-        for run in &runs {
-            population.add(run);
-        }
-        population
-    }
-}
-
-impl From<Population> for Vec<Observations> {
-    fn from(population: Population) -> Vec<Observations> {
-        let mut runs: Vec<Observations> = population.observations().collect();
-        runs.sort_by(|a, b| a.run.cmp(&b.run));
-        runs
-    }
-}
-
-/// The same runs, however they came.
-impl PartialEq for Population {
-    fn eq(&self, other: &Population) -> bool {
-        let theirs = |id: &RunId| other.rebuilt(id);
-        self.runs.len() == other.runs.len()
-            && self.runs.keys().all(|id| self.rebuilt(id) == theirs(id))
-    }
 }

@@ -1,7 +1,7 @@
 //! Which predictors held in a run, kept small.
 //!
-//! A population has to keep what each run said, for one reason: should the run
-//! come again with other contents, the first must be taken back. Predictors have
+//! A population has to keep what each run said, for one reason: whether the run
+//! counts may change with the runs of other agents (`votes`). Predictors have
 //! numbers, and a sorted list of numbers is written as the gaps between them, seven
 //! bits a byte: about one byte a predictor. Runs that say the same share one list.
 

@@ -4,7 +4,7 @@
 //! two servers that saw the same runs must not differ. Weights are therefore
 //! counted in whole parts of a millionth or so ([`PARTS`]); a weight outside
 //! what such parts can say is taken to the nearest they can. Sums can also be
-//! taken back, exactly, when a run turns out to be another's double.
+//! taken back, exactly, when a run ceases to count (`votes`).
 
 use sketch_model::Support;
 

@@ -5,7 +5,7 @@
 //! that begins with `// FLAGS` adds flags for the compiler; one that begins with
 //! `// ABORT` says that only reaching the failing line counts, and `STACK n`
 //! marks the callers' lines, innermost first. `// ALIAS MODE…` says with which
-//! alias modes the claims hold, where it is not all of them. `TRACK` has a site in
+//! alias modes the claims hold, where it is not both. `TRACK` has a site in
 //! the plan for the whole slice, whatever its purpose, `NOTRACK` has none.
 
 #![allow(dead_code)] // Each test uses its part.
@@ -15,7 +15,7 @@ use sketch_model::{Slice, StatementId};
 use slicer::{Alias, Criterion, Program, slice_from};
 use std::path::{Path, PathBuf};
 
-pub const MODES: [Alias; 3] = [Alias::None, Alias::Field, Alias::Andersen];
+pub const MODES: [Alias; 2] = [Alias::Field, Alias::Andersen];
 
 pub fn programs() -> Vec<PathBuf> {
     let entries = std::fs::read_dir(programs_folder()).expect("the folder of programs");
