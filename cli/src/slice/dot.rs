@@ -51,15 +51,13 @@ pub fn dot(slice: &Slice) -> String {
 }
 
 /// Text for a quoted string. A backslash begins an escape, a quote ends the
-/// string, and control characters have no place in a label.
+/// string, and control characters are shown by their number.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
+    for c in viewer::printable(text).chars() {
         match c {
             '"' => out.push_str("\\\""),
             '\\' => out.push_str("\\\\"),
-            '\t' => out.push_str("    "),
-            c if c.is_control() => out.push(' '),
             c => out.push(c),
         }
     }
