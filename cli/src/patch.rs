@@ -11,6 +11,7 @@ use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use serde_json::{Value, json};
 use sketch_model::{CampaignId, PointKind, Site, SourceLocation, Tier, TrackingPlan, VariantRef};
+use sketch_server::service::private_files::make_private_folder;
 use sketch_server::service::signing::load_or_make;
 use slicer::{Alias, Criterion, plan_variants, slice_from};
 use std::fs;
@@ -101,7 +102,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     timings.ended("plan");
     let tracked = instrumenter::track(loaded.build(), &plan)?;
     timings.ended("track");
-    let signing = load_or_make(&made(&arguments.data)?)?;
+    make_private_folder(&arguments.data)
+        .with_context(|| format!("creating {}", arguments.data.display()))?;
+    let signing = load_or_make(&arguments.data)?;
     let patch = code_patch::make(
         &loaded.build().deployed()?,
         &tracked.deployed,
@@ -191,11 +194,6 @@ fn only(mut plan: TrackingPlan, half: Half) -> TrackingPlan {
         plan.unwatched.append(&mut plan.watched);
     }
     plan
-}
-
-fn made(folder: &Path) -> Result<PathBuf> {
-    fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
-    Ok(folder.to_owned())
 }
 
 fn write(file: &Path, bytes: &[u8]) -> Result<()> {

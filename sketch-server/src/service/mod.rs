@@ -32,6 +32,7 @@ mod metrics;
 mod openapi;
 mod pages;
 pub mod plans;
+pub mod private_files;
 mod promotion;
 mod record_check;
 mod run_view;
