@@ -222,6 +222,8 @@ fn figures_folds_and_keys() {
     browser.open(&format!("{}/page", site.origin));
     let tip = "document.querySelector('#step-6 .tip').checkVisibility()";
     browser.expect(tip, false);
+    // So low that the step has to be scrolled to, which the page does smoothly.
+    browser.window((1280, 300), Scheme::Light);
     browser.hover("#step-6 .figures", tip);
     let figures = browser.eval("document.querySelector('#step-6 .tip').innerText");
     for figure in ["9 of 9", "0 of 41", "1.00 (0.70–1.00)", "3e-8"] {

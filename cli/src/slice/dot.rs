@@ -178,9 +178,9 @@ mod tests {
     }
 
     #[test]
-    fn quotes_and_backslashes_are_escaped_and_control_characters_go() {
+    fn quotes_and_backslashes_are_escaped_and_control_characters_are_only_seen() {
         assert_eq!(escaped(r#"a"b\c"#), r#"a\"b\\c"#);
-        assert_eq!(escaped("a\tb\u{7}\nc"), "a    b  c");
+        assert_eq!(escaped("a\tb\u{7}\nc"), r"a    b\\u{7}\\nc");
         assert_eq!(escaped("ü → {}"), "ü → {}");
     }
 }
