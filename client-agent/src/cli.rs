@@ -204,10 +204,13 @@ fn examine(arguments: DoctorArguments) -> ExitCode {
     config.key = arguments.key.or(config.key);
     let findings = doctor::examine(&config);
     let text = match arguments.json {
-        true => serde_json::to_string_pretty(&findings).unwrap_or_default() + "\n",
+        true => {
+            let json = serde_json::to_string_pretty(&findings).unwrap_or_default();
+            sketch_model::printable_json(&json) + "\n"
+        }
         false => findings
             .iter()
-            .map(|finding| format!("{finding}\n"))
+            .map(|finding| sketch_model::printable_lines(&finding.to_string()) + "\n")
             .collect(),
     };
     // Whoever reads may have seen enough.

@@ -15,6 +15,7 @@ mod builds;
 mod campaigns;
 mod http;
 mod jobs;
+pub mod private_files;
 mod serve;
 pub mod storage;
 mod traces;

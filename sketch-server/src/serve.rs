@@ -16,6 +16,9 @@ use crate::http::routes::{Service, router};
 use crate::http::tls::{self, TlsError, TlsFiles};
 use crate::http::upload;
 use crate::jobs::prepare_iteration::Tools;
+use crate::private_files::{
+    make_private_folder, open_lock_file, tighten_data, tighten_folder,
+};
 use crate::storage::{BlobPlace, Blobs, Database, Retention, Storage, StorageError, keep_sweeping};
 use crate::traces::decode::TraceReader;
 use std::collections::HashSet;
@@ -108,6 +111,10 @@ pub enum ServerError {
     #[error("cannot use the data folder {path}: {source}; choose one that can be written to")]
     DataFolder { path: PathBuf, source: io::Error },
     #[error(
+        "the data folder {path} is open to others and cannot be closed to them: {source}; give it to the server's user, or name another folder with --data"
+    )]
+    OpenData { path: PathBuf, source: io::Error },
+    #[error(
         "another server uses the data folder {path}; stop it, or choose another folder with --data"
     )]
     InUse { path: PathBuf },
@@ -160,7 +167,7 @@ pub async fn serve(
 /// database would overwrite each other's campaigns.
 fn lock(data: &Path) -> Result<File, ServerError> {
     let path = data.join("lock");
-    let file = File::create(&path).map_err(|source| ServerError::DataFolder {
+    let file = open_lock_file(&path).map_err(|source| ServerError::DataFolder {
         path: path.clone(),
         source,
     })?;
@@ -173,6 +180,31 @@ fn lock(data: &Path) -> Result<File, ServerError> {
     }
 }
 
+/// Tightens the data folder of an earlier release, and says so. The signing key is
+/// not among the files: one that others could read is known to them, and is refused.
+fn close_to_others(data: &Path) -> Result<(), ServerError> {
+    const OURS: [&str; 8] = [
+        "failsketch.sqlite",
+        "failsketch.sqlite-wal",
+        "failsketch.sqlite-shm",
+        "failsketch.sqlite-journal",
+        "lock",
+        "signing.pub",
+        "tokens.json",
+        "tokens.lock",
+    ];
+    let open = |source| ServerError::OpenData {
+        path: data.to_owned(),
+        source,
+    };
+    let mut files = tighten_data(data, &OURS).map_err(open)?.len();
+    files += tighten_folder(&data.join("blobs")).map_err(open)?;
+    if files > 0 {
+        tracing::warn!(data = %data.display(), files, "other users could read the data folder; now only its owner can");
+    }
+    Ok(())
+}
+
 /// As [`serve`], with a workshop of the caller's choice. `ready` also gets the
 /// engine, so that a test can wait until it is quiet.
 pub async fn serve_with(
@@ -183,11 +215,12 @@ pub async fn serve_with(
 ) -> Result<(), ServerError> {
     let gate = Arc::new(config.gate()?);
     let tls = config.tls.as_ref().map(tls::acceptor).transpose()?;
-    std::fs::create_dir_all(&config.data).map_err(|source| ServerError::DataFolder {
+    make_private_folder(&config.data).map_err(|source| ServerError::DataFolder {
         path: config.data.clone(),
         source,
     })?;
     let _alone = lock(&config.data)?;
+    close_to_others(&config.data)?;
     let signing = signing::load_or_make(&config.data)?;
     let beside = || BlobPlace::Folder(config.data.join("blobs"));
     let blobs = Blobs::open(&config.blobs.clone().unwrap_or_else(beside))?;

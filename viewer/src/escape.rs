@@ -1,13 +1,15 @@
 //! Makes words that came from a program harmless and visible.
 //!
 //! A value may hold terminal escapes, marks that reverse the direction of text
-//! or a megabyte of anything. Such characters are shown by their number, so that
-//! the reader sees what is there and nothing acts on it; what is too long is
-//! cut, and the cut says how much it left out.
+//! or a megabyte of anything. [`printable`] shows such characters by their number,
+//! so that the reader sees what is there and nothing acts on it; what is too long
+//! is cut, and the cut says how much it left out.
 //!
 //! HTML's own characters are not handled here: maud escapes them.
 
 use unicode_width::UnicodeWidthChar;
+
+pub use sketch_model::{printable, printable_json, printable_lines};
 
 /// Generous for a source line, small for a page.
 pub const STATEMENT_LIMIT: usize = 400;
@@ -18,35 +20,12 @@ pub const SENTENCE_LIMIT: usize = 1_200;
 
 /// `text` with every character visible, cut after `limit` characters.
 pub fn visible(text: &str, limit: usize) -> String {
-    let mut shown = String::new();
-    let mut rest = text.chars();
-    for c in rest.by_ref().take(limit) {
-        push_visible(&mut shown, c);
-    }
-    let left_out = rest.count();
-    if left_out > 0 {
-        shown.push_str(&format!("… ({left_out} more characters)"));
-    }
-    shown
-}
-
-fn push_visible(shown: &mut String, c: char) {
-    match c {
-        '\t' => shown.push_str("    "),
-        '\n' => shown.push_str("\\n"),
-        '\r' => shown.push_str("\\r"),
-        c if c.is_control() || reorders_or_hides(c) => shown.extend(c.escape_unicode()),
-        c => shown.push(c),
-    }
-}
-
-/// Characters without a shape of their own that change how others look: marks of
-/// direction, joiners, invisible separators and tags.
-fn reorders_or_hides(c: char) -> bool {
-    matches!(c,
-        '\u{ad}' | '\u{61c}' | '\u{180e}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}'
-        | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}'
-        | '\u{e0000}'..='\u{e007f}')
+    let Some((end, _)) = text.char_indices().nth(limit) else {
+        return printable(text);
+    };
+    let left_out = text[end..].chars().count();
+    let shown = printable(&text[..end]);
+    format!("{shown}… ({left_out} more characters)")
 }
 
 /// Terminal cells that a character takes.

@@ -29,6 +29,7 @@ mod syntax;
 mod text;
 
 pub use callgrind::callgrind;
+pub use escape::{printable, printable_json, printable_lines};
 pub use markdown::markdown;
 pub use page::{SketchView, sketch_page, standalone};
 pub use pages::builds::{BuildSeen, builds_page};

@@ -63,3 +63,26 @@ fn the_same_findings_come_as_json() {
         "{detail}"
     );
 }
+
+#[test]
+fn names_that_act_on_a_terminal_are_only_seen() {
+    let nasty = "/none/\x1b]0;owned\x07\r\u{9b}2J\u{202e}.pub";
+    let acts = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
+    for more in [&[][..], &["--json"]] {
+        let output = Command::new(common::AGENT)
+            .args(["doctor", "--config", "/dev/null", "--key", nasty])
+            .args(more)
+            .output()
+            .expect("the agent starts");
+        let said = String::from_utf8(output.stdout).expect("text");
+        assert!(said.contains("owned"), "{said}");
+        assert!(!said.chars().any(acts), "{said:?}");
+    }
+    let output = Command::new(common::AGENT)
+        .args(["doctor", "--config", nasty])
+        .output()
+        .expect("the agent starts");
+    let said = String::from_utf8(output.stderr).expect("text");
+    assert!(said.contains("\\u{1b}]0;owned\\u{7}"), "{said:?}");
+    assert!(!said.chars().any(acts), "{said:?}");
+}

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use anyhow::Result;
 use build_store::BuildManifest;
 use clap::Args;
+use viewer::{printable, printable_json};
 
 #[derive(Args)]
 pub struct BuildsArguments {
@@ -20,7 +21,10 @@ pub fn run(arguments: &BuildsArguments) -> Result<()> {
     let store = crate::open_store(arguments.store.as_ref())?;
     let manifests = store.list()?;
     if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&manifests)?);
+        println!(
+            "{}",
+            printable_json(&serde_json::to_string_pretty(&manifests)?)
+        );
     } else if manifests.is_empty() {
         println!(
             "No builds in {}; add one with `failsketch register BINARY`.",
@@ -36,15 +40,15 @@ fn table(manifests: &[BuildManifest]) -> String {
     let mut rows = vec![["PROGRAM", "BUILD", "MODULES", "SOURCES", "PATH"].map(str::to_string)];
     rows.extend(manifests.iter().map(|manifest| {
         [
-            manifest.program.clone(),
-            manifest.build_id.to_string(),
+            printable(&manifest.program),
+            printable(&manifest.build_id.0),
             format!(
                 "{}/{} proven",
                 manifest.trackable_modules(),
                 manifest.modules.len()
             ),
             manifest.sources.len().to_string(),
-            manifest.original_path.display().to_string(),
+            printable(&manifest.original_path.display().to_string()),
         ]
     }));
     let widths: Vec<usize> = (0..rows[0].len())

@@ -4,6 +4,7 @@
 use crate::connection::Connection;
 use anyhow::{Context, Result};
 use sketch_model::CampaignSummary;
+use viewer::{printable, printable_json};
 
 #[derive(clap::Subcommand)]
 pub enum Command {
@@ -61,7 +62,10 @@ pub fn run(command: Command) -> Result<()> {
     let campaign: CampaignSummary =
         serde_json::from_str(&answer).context("the server's word about the campaign")?;
     if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&campaign)?);
+        println!(
+            "{}",
+            printable_json(&serde_json::to_string_pretty(&campaign)?)
+        );
     } else {
         print!("{}", described(&campaign));
     }
@@ -73,7 +77,10 @@ pub fn failures(arguments: &FailuresArguments) -> Result<()> {
     let campaigns: Vec<CampaignSummary> =
         serde_json::from_str(&campaigns).context("the server's list of campaigns")?;
     if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&campaigns)?);
+        println!(
+            "{}",
+            printable_json(&serde_json::to_string_pretty(&campaigns)?)
+        );
         return Ok(());
     }
     if campaigns.is_empty() {
@@ -93,8 +100,8 @@ fn described(campaign: &CampaignSummary) -> String {
         campaign.sigma,
         campaign.failures,
         campaign.runs,
-        campaign.program,
-        campaign.title
+        printable(&campaign.program),
+        printable(&campaign.title)
     );
     if campaign.pinned {
         text.push_str("      pinned: σ stays as it is\n");
@@ -102,11 +109,12 @@ fn described(campaign: &CampaignSummary) -> String {
     if let Some(best) = &campaign.best {
         text.push_str(&format!(
             "      F {:.2}: {}\n",
-            best.f_measure, best.sentence
+            best.f_measure,
+            printable(&best.sentence)
         ));
     }
     if let Some(problem) = &campaign.problem {
-        text.push_str(&format!("      {problem}\n"));
+        text.push_str(&format!("      {}\n", printable(problem)));
     }
     text
 }

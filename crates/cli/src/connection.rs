@@ -6,6 +6,7 @@
 use anyhow::{Context, Result, bail};
 use std::path::PathBuf;
 use std::time::Duration;
+use ureq::RequestBuilder;
 use ureq::tls::{Certificate, RootCerts, TlsConfig};
 
 const DEFAULT_SERVER: &str = "http://127.0.0.1:7420";
@@ -19,6 +20,13 @@ pub struct Connection {
     /// The server to ask.
     #[arg(long, env = "FAILSKETCH_SERVER", default_value = DEFAULT_SERVER)]
     pub server: String,
+    #[command(flatten)]
+    pub trust: Trust,
+}
+
+/// Who we are to a server, and whose word we take for it.
+#[derive(Clone, clap::Args)]
+pub struct Trust {
     /// A file with your token; the variable FAILSKETCH_TOKEN may hold the token
     /// itself instead.
     #[arg(long, value_name = "FILE", env = "FAILSKETCH_TOKEN_FILE")]
@@ -32,30 +40,64 @@ pub struct Connection {
 impl Connection {
     /// A document of the server; its own sentence if it refuses.
     pub fn get(&self, path: &str) -> Result<String> {
-        let agent = self.agent()?;
-        let request = agent.get(self.url(path));
-        let request = match self.authorization()? {
-            Some(value) => request.header("authorization", value),
-            None => request,
-        };
-        self.read(path, request.call())
+        let request = self.trust.agent()?.get(self.url(path));
+        self.read(path, self.signed(request)?.call())
     }
 
     /// What the server answers to being told something.
     pub fn post(&self, path: &str) -> Result<String> {
-        let agent = self.agent()?;
-        let request = agent.post(self.url(path));
-        let request = match self.authorization()? {
+        let request = self.trust.agent()?.post(self.url(path));
+        self.read(path, self.signed(request)?.send_empty())
+    }
+
+    /// What the server answers to a document in JSON.
+    pub fn post_json(&self, path: &str, json: &[u8]) -> Result<String> {
+        let request = self.trust.agent()?.post(self.url(path));
+        let request = request.header("content-type", "application/json");
+        self.read(path, self.signed(request)?.send(json))
+    }
+
+    fn signed<Body>(&self, request: RequestBuilder<Body>) -> Result<RequestBuilder<Body>> {
+        Ok(match self.trust.authorization()? {
             Some(value) => request.header("authorization", value),
             None => request,
-        };
-        self.read(path, request.send_empty())
+        })
     }
 
     fn url(&self, path: &str) -> String {
         format!("{}{path}", self.server.trim_end_matches('/'))
     }
 
+    fn read(
+        &self,
+        path: &str,
+        answer: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
+    ) -> Result<String> {
+        let mut response = answer.with_context(|| {
+            format!(
+                "no server answers at {}; start one with `failsketch serve` or name it with --server",
+                self.server
+            )
+        })?;
+        let body = response.body_mut().read_to_string()?;
+        if response.status().is_success() {
+            return Ok(body);
+        }
+        let said = serde_json::from_str::<serde_json::Value>(&body)
+            .ok()
+            .and_then(|v| v["error"].as_str().map(str::to_owned));
+        let said =
+            said.unwrap_or_else(|| format!("{} answered {}", self.url(path), response.status()));
+        match response.status().as_u16() {
+            401 if self.trust.token.is_none() => {
+                bail!("{said} (name a file with it by --token, or set {TOKEN_VARIABLE})")
+            }
+            _ => bail!("{said}"),
+        }
+    }
+}
+
+impl Trust {
     fn agent(&self) -> Result<ureq::Agent> {
         let config = ureq::Agent::config_builder()
             .http_status_as_error(false)
@@ -90,33 +132,5 @@ impl Connection {
             bail!("the token is empty or not plain text; `failsketch token add` prints one");
         }
         Ok(Some(format!("Bearer {token}")))
-    }
-
-    fn read(
-        &self,
-        path: &str,
-        answer: Result<ureq::http::Response<ureq::Body>, ureq::Error>,
-    ) -> Result<String> {
-        let mut response = answer.with_context(|| {
-            format!(
-                "no server answers at {}; start one with `failsketch serve` or name it with --server",
-                self.server
-            )
-        })?;
-        let body = response.body_mut().read_to_string()?;
-        if response.status().is_success() {
-            return Ok(body);
-        }
-        let said = serde_json::from_str::<serde_json::Value>(&body)
-            .ok()
-            .and_then(|v| v["error"].as_str().map(str::to_owned));
-        let said =
-            said.unwrap_or_else(|| format!("{} answered {}", self.url(path), response.status()));
-        match response.status().as_u16() {
-            401 if self.token.is_none() => {
-                bail!("{said} (name a file with it by --token, or set {TOKEN_VARIABLE})")
-            }
-            _ => bail!("{said}"),
-        }
     }
 }

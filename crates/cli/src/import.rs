@@ -9,6 +9,7 @@
 mod find;
 mod record;
 
+use crate::connection::{Connection, Trust};
 use anyhow::{Context, Result, bail};
 use build_store::{BuildStore, RegisteredBuild};
 use pt_decoder::PerfRecording;
@@ -19,6 +20,7 @@ use slicer::Program;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+use viewer::printable;
 
 const LARGEST_BODY: usize = 15 << 20;
 
@@ -38,9 +40,12 @@ pub struct Arguments {
     /// Write the run record to this file, as JSON.
     #[arg(long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Send the run record to this server.
+    /// Send the run record to this server; where it has tokens, with one of role
+    /// agent that was made with --fleet, or of role admin.
     #[arg(long, value_name = "URL")]
     server: Option<String>,
+    #[command(flatten)]
+    trust: Trust,
     /// Print the executed statements of each thread, most frequent last.
     #[arg(long)]
     statements: bool,
@@ -108,7 +113,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         println!("run record written to {}", output.display());
     }
     match &arguments.server {
-        Some(server) => send(server, record),
+        Some(server) => {
+            let connection = Connection {
+                server: server.clone(),
+                trust: arguments.trust.clone(),
+            };
+            send(&connection, record)
+        }
         None => Ok(()),
     }
 }
@@ -152,12 +163,13 @@ fn print_recording(recording: &PerfRecording) {
         )
     });
     println!(
-        "{bytes} bytes of Intel PT in {} buffers, {} sideband records, from {host} ({cpu})",
+        "{bytes} bytes of Intel PT in {} buffers, {} sideband records, from {} ({cpu})",
         record.buffers.len(),
-        record.sideband.len()
+        record.sideband.len(),
+        printable(host)
     );
     if !recording.command.is_empty() {
-        println!("recorded by: {}", recording.command.join(" "));
+        println!("recorded by: {}", printable(&recording.command.join(" ")));
     }
     if recording.with_kernel {
         println!(
@@ -165,7 +177,7 @@ fn print_recording(recording: &PerfRecording) {
         );
     }
     for gap in &recording.gaps {
-        println!("note: {gap}");
+        println!("note: {}", printable(gap));
     }
 }
 
@@ -175,7 +187,8 @@ fn print_answer(answer: &Answer, recording: &PerfRecording) {
             Some(id) => format!("build-id {id}"),
             None => "no build-id".to_owned(),
         };
-        println!("missing: {} ({id}): {}", missing.path, missing.why);
+        let missing = format!("missing: {} ({id}): {}", missing.path, missing.why);
+        println!("{}", printable(&missing));
     }
     for thread in &answer.threads {
         println!(
@@ -188,7 +201,7 @@ fn print_answer(answer: &Answer, recording: &PerfRecording) {
             if thread.complete { "" } else { ", with gaps" }
         );
         for gap in &thread.gaps {
-            println!("  gap: {gap}");
+            println!("  gap: {}", printable(gap));
         }
     }
     if answer.unassigned > 0 {
@@ -198,7 +211,7 @@ fn print_answer(answer: &Answer, recording: &PerfRecording) {
         );
     }
     for gap in &answer.gaps {
-        println!("note: {gap}");
+        println!("note: {}", printable(gap));
     }
     if answer.threads.is_empty() {
         let packets = recording.record.buffers.iter();
@@ -225,15 +238,15 @@ fn print_statements(answer: &Answer, build: &RegisteredBuild, program: &Program)
             println!(
                 "{:>10}  {:<24} {:<20} {}",
                 it.times,
-                info.location.to_string(),
-                info.function,
-                text.trim()
+                printable(&info.location.to_string()),
+                printable(&info.function),
+                printable(text.trim())
             );
         }
     }
 }
 
-fn send(server: &str, mut record: RunRecord) -> Result<()> {
+fn send(connection: &Connection, mut record: RunRecord) -> Result<()> {
     let mut body = serde_json::to_vec(&record)?;
     if body.len() > LARGEST_BODY
         && let Some(pt) = &mut record.pt
@@ -244,23 +257,11 @@ fn send(server: &str, mut record: RunRecord) -> Result<()> {
         println!("note: the trace is too long to be sent; what was decoded of it goes alone");
         body = serde_json::to_vec(&record)?;
     }
-    let url = format!("{}/api/v1/runs", server.trim_end_matches('/'));
-    let agent: ureq::Agent = ureq::Agent::config_builder()
-        .http_status_as_error(false)
-        .build()
-        .into();
-    let mut response = agent
-        .post(&url)
-        .header("content-type", "application/json")
-        .send(&body[..])
-        .with_context(|| {
-            format!("no server answers at {server}; start one with `failsketch serve`")
-        })?;
-    let said = response.body_mut().read_to_string()?;
-    if !response.status().is_success() {
-        bail!("the server refused the run: {said}");
-    }
-    println!("run {} sent to {server}", record.id);
+    connection
+        .post_json("/api/v1/runs", &body)
+        .context("the run was not taken")?;
+    let (run, server) = (printable(&record.id.0), printable(&connection.server));
+    println!("run {run} sent to {server}");
     Ok(())
 }
 

@@ -27,6 +27,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use build_store::BuildStore;
 use clap::{Parser, Subcommand};
+use viewer::printable_lines;
 
 /// Failure sketches: why a program failed, from the runs of a fleet.
 #[derive(Parser)]
@@ -113,7 +114,8 @@ fn main() -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("failsketch: {}", sentence(&error));
+            // Errors name builds, files and what servers said.
+            eprintln!("failsketch: {}", printable_lines(&sentence(&error)));
             ExitCode::FAILURE
         }
     }

@@ -12,6 +12,7 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 use sketch_model::{CampaignId, PointKind, Site, SourceLocation, Tier, TrackingPlan, VariantRef};
 use sketch_server::access::signing::load_or_make;
+use sketch_server::private_files::make_private_folder;
 use slicer::plan_variants;
 use slicer::{Alias, Criterion, slice_from};
 use std::fs;
@@ -102,7 +103,9 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     timings.ended("plan");
     let tracked = instrumenter::track(loaded.build(), &plan)?;
     timings.ended("track");
-    let signing = load_or_make(&made(&arguments.data)?)?;
+    make_private_folder(&arguments.data)
+        .with_context(|| format!("creating {}", arguments.data.display()))?;
+    let signing = load_or_make(&arguments.data)?;
     let patch = code_patch::make(
         &loaded.build().deployed()?,
         &tracked.deployed,
@@ -192,11 +195,6 @@ fn only(mut plan: TrackingPlan, half: Half) -> TrackingPlan {
         plan.unwatched.append(&mut plan.watched);
     }
     plan
-}
-
-fn made(folder: &Path) -> Result<PathBuf> {
-    fs::create_dir_all(folder).with_context(|| format!("creating {}", folder.display()))?;
-    Ok(folder.to_owned())
 }
 
 fn write(file: &Path, bytes: &[u8]) -> Result<()> {

@@ -10,6 +10,7 @@ use sketch_model::{Slice, SourceLocation, TrackingPlan};
 use slicer::backward_slice;
 use slicer::plan_variants;
 use std::path::PathBuf;
+use viewer::{printable_json, printable_lines};
 
 #[derive(clap::Args)]
 pub struct Arguments {
@@ -52,12 +53,14 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         (Some(_), Format::Json) => bail!("a difference is text; leave out `--format json`"),
         (Some(sigma), Format::Text) => {
             let others = chosen(&loaded, &slice, sigma, arguments.variant)?;
-            print!("{}", difference(&plans, &others));
+            print!("{}", printable_lines(&difference(&plans, &others)));
         }
-        (None, Format::Json) => println!("{}", serde_json::to_string_pretty(&plans)?),
+        (None, Format::Json) => {
+            println!("{}", printable_json(&serde_json::to_string_pretty(&plans)?));
+        }
         (None, Format::Text) => {
             let texts: Vec<String> = plans.iter().map(ToString::to_string).collect();
-            print!("{}", texts.join("\n"));
+            print!("{}", printable_lines(&texts.join("\n")));
         }
     }
     Ok(())

@@ -122,7 +122,7 @@ fn rendered(sketch: &FailureSketch, format: Format, width: usize) -> Result<Stri
         Format::Markdown => viewer::markdown(sketch),
         Format::Html => viewer::standalone(sketch),
         Format::Svg => viewer::svg(sketch),
-        Format::Json => serde_json::to_string_pretty(sketch)? + "\n",
+        Format::Json => viewer::printable_json(&serde_json::to_string_pretty(sketch)?) + "\n",
         Format::Callgrind => viewer::callgrind(sketch),
     })
 }

@@ -114,7 +114,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             let line = |file: &str, line: u32| sources.line(file, line);
             print!("{}", text::text(&slice, &heading, arguments.context, &line));
         }
-        Format::Json => println!("{}", serde_json::to_string_pretty(&slice)?),
+        Format::Json => {
+            let json = serde_json::to_string_pretty(&slice)?;
+            println!("{}", viewer::printable_json(&json));
+        }
         Format::Dot => print!("{}", dot::dot(&slice)),
     }
     Ok(())

@@ -3,8 +3,10 @@
 
 use anyhow::{Context, Result};
 use sketch_server::access::{Role, TokenBook, TokenListed};
+use sketch_server::private_files::make_private_folder;
 use std::path::PathBuf;
 use std::time::SystemTime;
+use viewer::{printable, printable_json};
 
 #[derive(clap::Subcommand)]
 pub enum Command {
@@ -90,7 +92,10 @@ fn list(arguments: &ListArguments) -> Result<()> {
         .map(TokenListed::from)
         .collect();
     if arguments.json {
-        println!("{}", serde_json::to_string_pretty(&tokens)?);
+        println!(
+            "{}",
+            printable_json(&serde_json::to_string_pretty(&tokens)?)
+        );
         return Ok(());
     }
     if tokens.is_empty() {
@@ -98,7 +103,11 @@ fn list(arguments: &ListArguments) -> Result<()> {
     }
     for token in tokens {
         let fleet = if token.fleet { ", any agent" } else { "" };
-        println!("{:<10} {}{fleet}", token.role.to_string(), token.name);
+        println!(
+            "{:<10} {}{fleet}",
+            token.role.to_string(),
+            printable(&token.name)
+        );
     }
     Ok(())
 }
@@ -112,7 +121,7 @@ impl Which {
         let file = match &self.tokens {
             Some(file) => file.clone(),
             None => {
-                std::fs::create_dir_all(&data)
+                make_private_folder(&data)
                     .with_context(|| format!("{} cannot be made", data.display()))?;
                 data.join("tokens.json")
             }

@@ -6,10 +6,11 @@
 //! Writers take a lock beside it and replace it whole.
 
 use super::{Role, Token};
+use crate::private_files::{open_lock_file, write_private};
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -182,7 +183,7 @@ impl TokenBook {
         &self,
         change: impl FnOnce(&mut Vec<TokenEntry>) -> Result<(), BookError>,
     ) -> Result<(), BookError> {
-        let lock = File::create(self.path.with_extension("lock"));
+        let lock = open_lock_file(&self.path.with_extension("lock"));
         let lock = lock.map_err(self.failing("lock"))?;
         lock.lock().map_err(self.failing("lock"))?;
         let mut stored = match self.path.try_exists() {
@@ -196,7 +197,7 @@ impl TokenBook {
             source,
         })?;
         text.push(b'\n');
-        self.replace(&text).map_err(self.failing("write"))
+        write_private(&self.path, &text).map_err(self.failing("write"))
     }
 
     fn load(&self) -> Result<Stored, BookError> {
@@ -205,23 +206,6 @@ impl TokenBook {
             path: self.path.clone(),
             source,
         })
-    }
-
-    /// The file is the old one or the new one, whole, whatever happens.
-    fn replace(&self, text: &[u8]) -> io::Result<()> {
-        let beside = self.path.with_extension("new");
-        match fs::remove_file(&beside) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => {}
-        }
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create_new(true)
-            .mode(0o600)
-            .open(&beside)?;
-        file.write_all(text)?;
-        file.sync_all()?;
-        fs::rename(&beside, &self.path)
     }
 
     fn failing(&self, doing: &'static str) -> impl Fn(io::Error) -> BookError + use<> {

@@ -199,8 +199,13 @@ fn cookie(headers: &HeaderMap) -> Option<String> {
         .map(|(_, value)| value.to_owned())
 }
 
-/// Refuses names that are not this machine's own while the server is open.
+/// Refuses names that are not this machine's own while the server is open, and
+/// requests that name more than one, of which one might be.
 pub async fn host_is_ours(State(gate): State<Arc<Gate>>, request: Request, next: Next) -> Response {
+    if request.headers().get_all(header::HOST).iter().count() > 1 {
+        return Refusal::bad_request("a request names one host; this one has several Host headers")
+            .into_response();
+    }
     let open = match gate.is_open() {
         Ok(open) => open,
         Err(refusal) => return refusal.into_response(),

@@ -1,12 +1,13 @@
 //! The server's signing key: made at the first start, kept in the data folder.
 //!
-//! The secret file is created with mode 0600 and never rewritten. The public
-//! file is written anew at each start, so that it cannot drift from the secret.
+//! The secret file is never rewritten. The public file is written anew at each
+//! start, so that it cannot drift from the secret.
 
+use crate::private_files::write_private;
 use code_patch::{PatchError, SecretKey};
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write};
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug, thiserror::Error)]
@@ -60,36 +61,19 @@ pub fn load_or_make(data: &Path) -> Result<Signing, KeyError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let secret = SecretKey::generate().map_err(bad)?;
             let text = secret.to_text().map_err(bad)?;
-            write_secret(&path, &text).map_err(file("write"))?;
+            write_private(&path, text.as_bytes()).map_err(file("write"))?;
             secret
         }
         Err(error) => return Err(file("read")(error)),
     };
     let public = secret.public_key_text().map_err(bad)?;
     let place = data.join("signing.pub");
-    fs::write(&place, &public).map_err(|source| KeyError::File {
+    write_private(&place, public.as_bytes()).map_err(|source| KeyError::File {
         doing: "write",
         path: place,
         source,
     })?;
     Ok(Signing { secret, public })
-}
-
-/// Beside its place first: a key file is whole or not there.
-fn write_secret(path: &Path, text: &str) -> io::Result<()> {
-    let beside = path.with_extension("key.new");
-    match fs::remove_file(&beside) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let mut file = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(&beside)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()?;
-    fs::rename(&beside, path)
 }
 
 #[cfg(test)]
@@ -104,8 +88,10 @@ mod tests {
         assert_eq!(first.public, again.public);
         let on_disk = fs::read_to_string(data.path().join("signing.pub")).unwrap();
         assert_eq!(on_disk, first.public);
-        let mode = fs::metadata(data.path().join("signing.key")).unwrap();
-        assert_eq!(mode.permissions().mode() & 0o777, 0o600);
+        for name in ["signing.key", "signing.pub"] {
+            let file = fs::metadata(data.path().join(name)).unwrap();
+            assert_eq!(file.permissions().mode() & 0o777, 0o600, "{name}");
+        }
     }
 
     #[test]

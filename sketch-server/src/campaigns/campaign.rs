@@ -219,10 +219,7 @@ impl Campaign {
     }
 
     pub fn is_over(&self) -> bool {
-        match self.state {
-            CampaignState::Preparing | CampaignState::Tracking => false,
-            CampaignState::Settled | CampaignState::Stopped | CampaignState::Failed => true,
-        }
+        self.state.is_over()
     }
 
     /// What plans track beside the nearest σ statements of the slice.
@@ -402,7 +399,9 @@ impl Campaign {
         }
     }
 
-    fn next_iteration(&mut self) -> Step {
+    /// Begins the next iteration: nothing that was counted or built in this one
+    /// belongs to it.
+    pub(crate) fn next_iteration(&mut self) -> Step {
         self.iteration += 1;
         self.tracked_failing = 0;
         self.tracked_successful = 0;

@@ -43,7 +43,6 @@ pub async fn export(
             header::CONTENT_SECURITY_POLICY,
             "default-src 'none'; style-src 'unsafe-inline'; img-src data:; sandbox".to_owned(),
         ),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff".to_owned()),
         (header::CACHE_CONTROL, "no-store".to_owned()),
     ];
     Ok((headers, text).into_response())

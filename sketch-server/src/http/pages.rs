@@ -164,7 +164,6 @@ pub async fn builds_with_counts(service: &Service) -> Result<Vec<viewer::BuildSe
 pub async fn script() -> Response {
     let headers = [
         (header::CONTENT_TYPE, "text/javascript; charset=utf-8"),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::CACHE_CONTROL, "no-cache"),
     ];
     (headers, viewer::SCRIPT).into_response()
@@ -251,7 +250,6 @@ pub fn page(html: String) -> Response {
             header::CONTENT_SECURITY_POLICY,
             viewer::CONTENT_SECURITY_POLICY,
         ),
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::X_FRAME_OPTIONS, "DENY"),
         (header::REFERRER_POLICY, "no-referrer"),
         (header::CACHE_CONTROL, "no-store"),

@@ -27,7 +27,9 @@ use crate::storage::{Blobs, Storage};
 use axum::Router;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
-use axum::middleware::{from_fn, from_fn_with_state};
+use axum::http::{HeaderValue, header};
+use axum::middleware::{from_fn, from_fn_with_state, map_response};
+use axum::response::Response;
 use serde::Deserialize;
 use sketch_model::{BuildId, CampaignId, CampaignSummary, FailureSketch};
 use std::collections::HashSet;
@@ -94,7 +96,16 @@ pub fn router(service: Arc<Service>) -> Router {
         .layer(from_fn(steering::same_site))
         .layer(from_fn_with_state(gate, host_is_ours))
         .layer(from_fn_with_state(Arc::clone(&service), metrics::counted))
+        .layer(map_response(never_sniffed))
         .with_state(service)
+}
+
+/// No answer is taken for another kind than it says it is.
+async fn never_sniffed(mut response: Response) -> Response {
+    let nosniff = HeaderValue::from_static("nosniff");
+    let headers = response.headers_mut();
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, nosniff);
+    response
 }
 
 fn for_anyone() -> Routes {

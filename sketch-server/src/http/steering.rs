@@ -54,14 +54,9 @@ impl Campaign {
                     .wider()
                     .ok_or("the whole slice is tracked already; there is nothing to widen it to")?;
                 self.sigma = wider;
-                self.iteration += 1;
-                self.tracked_failing = 0;
-                self.tracked_successful = 0;
-                self.tracked_otherwise = 0;
-                self.failing_at_last_look = 0;
                 self.declared = false;
                 self.pinned = false;
-                self.state = CampaignState::Preparing;
+                self.next_iteration();
                 Ok(())
             }
             Steering::Pin if self.pinned => Err("this campaign is pinned already"),

@@ -3,21 +3,23 @@
 //! Tracked builds and patches are megabytes; in the database they would only
 //! make its pages and its backups large. They lie in a folder, or in anything that
 //! speaks the protocol of S3 where several servers share them. Either way a name
-//! never stands for half a file: a folder's files are written beside their place,
-//! synced and renamed. A blob is checked against its name when read.
+//! never stands for half a file (`private_files.rs` for a folder's), and in a folder
+//! nobody but the server's user can open it. A blob is checked against its name when
+//! read.
 //!
 //! All calls block; they are made from threads that may. Absent: removal. A late
 //! run of an old tracked build is still read with that build's debug info.
 
 use super::StorageError;
+use crate::private_files::{make_private_folder, write_private};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
-use object_store::local::LocalFileSystem;
 use object_store::path::Path as Key;
 use object_store::prefix::PrefixStore;
 use object_store::{ObjectStore, ObjectStoreExt, PutPayload};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
@@ -64,14 +66,17 @@ impl FromStr for BlobPlace {
 
 /// The blobs of a server.
 #[derive(Debug)]
-pub struct Blobs {
-    store: Arc<dyn ObjectStore>,
-    runtime: Handle,
+pub enum Blobs {
+    Folder(PathBuf),
+    Remote {
+        store: Arc<dyn ObjectStore>,
+        runtime: Handle,
+    },
 }
 
 impl Blobs {
     /// Opens a place for blobs; a folder is made where it is missing. To be called
-    /// inside a runtime.
+    /// inside a runtime, for S3.
     pub fn open(place: &BlobPlace) -> Result<Blobs, StorageError> {
         let environment = std::env::vars_os();
         let text = |text: std::ffi::OsString| text.into_string().ok();
@@ -84,53 +89,94 @@ impl Blobs {
         place: &BlobPlace,
         environment: impl IntoIterator<Item = (String, String)>,
     ) -> Result<Blobs, StorageError> {
-        Ok(Blobs {
-            store: match place {
-                BlobPlace::Folder(folder) => folder_store(folder)?,
-                BlobPlace::S3 { bucket, prefix } => s3_store(bucket, prefix, environment)?,
+        Ok(match place {
+            BlobPlace::Folder(folder) => {
+                make_private_folder(folder).map_err(|source| StorageError::File {
+                    doing: "create",
+                    path: folder.clone(),
+                    source,
+                })?;
+                Blobs::Folder(folder.clone())
+            }
+            BlobPlace::S3 { bucket, prefix } => Blobs::Remote {
+                store: s3_store(bucket, prefix, environment)?,
+                runtime: Handle::current(),
             },
-            runtime: Handle::current(),
         })
     }
 
     pub fn put(&self, bytes: &[u8]) -> Result<BlobId, StorageError> {
         let id = BlobId(hex::encode(Sha256::digest(bytes)));
-        let key = Key::from(id.0.as_str());
-        let written = self.runtime.block_on(async {
-            match self.store.head(&key).await {
-                Ok(_) => return Ok(()),
-                Err(object_store::Error::NotFound { .. }) => {}
-                Err(error) => return Err(error),
+        match self {
+            Blobs::Folder(folder) => put_file(&folder.join(&id.0), bytes)?,
+            Blobs::Remote { store, runtime } => {
+                let key = Key::from(id.0.as_str());
+                let put = runtime.block_on(put_object(store, &key, bytes));
+                put.map_err(failing_to("be written", &id))?;
             }
-            let payload = PutPayload::from(bytes.to_vec());
-            self.store.put(&key, payload).await.map(|_| ())
-        });
-        written.map_err(failing_to("be written", &id))?;
+        }
         Ok(id)
     }
 
     pub fn get(&self, id: &BlobId) -> Result<Vec<u8>, StorageError> {
-        let key = Key::from(id.0.as_str());
-        let read = self
-            .runtime
-            .block_on(async { self.store.get(&key).await?.bytes().await });
-        let bytes = read.map_err(failing_to("be read", id))?;
+        let bytes = match self {
+            Blobs::Folder(folder) => get_file(folder, id)?,
+            Blobs::Remote { store, runtime } => {
+                let key = Key::from(id.0.as_str());
+                let read = runtime.block_on(async { store.get(&key).await?.bytes().await });
+                read.map_err(failing_to("be read", id))?.into()
+            }
+        };
         if hex::encode(Sha256::digest(&bytes)) != id.0 {
             return Err(StorageError::BlobDamaged { blob: id.0.clone() });
         }
-        Ok(bytes.into())
+        Ok(bytes)
     }
 }
 
-fn folder_store(folder: &Path) -> Result<Arc<dyn ObjectStore>, StorageError> {
-    fs::create_dir_all(folder).map_err(|source| StorageError::File {
-        doing: "create",
-        path: folder.to_owned(),
+fn put_file(path: &Path, bytes: &[u8]) -> Result<(), StorageError> {
+    let written = match path.try_exists() {
+        Ok(true) => Ok(()),
+        Ok(false) => write_private(path, bytes),
+        Err(error) => Err(error),
+    };
+    written.map_err(|source| StorageError::File {
+        doing: "write",
+        path: path.to_owned(),
         source,
-    })?;
-    let store = LocalFileSystem::new_with_prefix(folder);
-    let store = store.map_err(|source| unusable(&folder.display(), source))?;
-    Ok(Arc::new(store.with_fsync(true)))
+    })
+}
+
+fn get_file(folder: &Path, id: &BlobId) -> Result<Vec<u8>, StorageError> {
+    // A name that no blob can have must not lead out of the folder.
+    let is_name = id.0.len() == 64 && id.0.bytes().all(|b| b.is_ascii_hexdigit());
+    let missing = || StorageError::BlobMissing { blob: id.0.clone() };
+    if !is_name {
+        return Err(missing());
+    }
+    let path = folder.join(&id.0);
+    fs::read(&path).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => missing(),
+        _ => StorageError::File {
+            doing: "read",
+            path,
+            source,
+        },
+    })
+}
+
+async fn put_object(
+    store: &Arc<dyn ObjectStore>,
+    key: &Key,
+    bytes: &[u8],
+) -> Result<(), object_store::Error> {
+    match store.head(key).await {
+        Ok(_) => return Ok(()),
+        Err(object_store::Error::NotFound { .. }) => {}
+        Err(error) => return Err(error),
+    }
+    let payload = PutPayload::from(bytes.to_vec());
+    store.put(key, payload).await.map(|_| ())
 }
 
 fn s3_store(
@@ -178,6 +224,7 @@ fn failing_to(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     fn inside<T>(test: impl FnOnce(&Path) -> T) -> T {
         let runtime = tokio::runtime::Runtime::new().unwrap();
@@ -200,6 +247,32 @@ mod tests {
             let names: Vec<_> = fs::read_dir(folder).unwrap().collect();
             assert_eq!(names.len(), 1);
             assert_eq!(fs::read(folder.join(&id.0)).unwrap(), b"tracked build");
+        });
+    }
+
+    #[test]
+    fn nobody_else_opens_a_blob_or_their_folder() {
+        inside(|folder| {
+            let folder = folder.join("blobs");
+            let id = open(&folder).put(b"tracked build").unwrap();
+            let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+            assert_eq!(mode(&folder), 0o700);
+            assert_eq!(mode(&folder.join(&id.0)), 0o600);
+        });
+    }
+
+    #[test]
+    fn a_name_that_no_blob_has_leads_nowhere() {
+        inside(|folder| {
+            fs::write(folder.join("secret"), "s").unwrap();
+            let blobs = open(&folder.join("blobs"));
+            for name in ["", ".", "../secret", "/etc/passwd"] {
+                let missing = blobs.get(&BlobId(name.into())).unwrap_err();
+                assert!(
+                    matches!(missing, StorageError::BlobMissing { .. }),
+                    "{name}"
+                );
+            }
         });
     }
 

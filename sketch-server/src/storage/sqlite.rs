@@ -17,6 +17,7 @@ use super::{
     Storage, StorageError, StoredRun, retention,
 };
 use crate::campaigns::campaign::Campaign;
+use crate::private_files::make_private_file;
 use futures_util::TryStreamExt;
 use sketch_model::{
     BuildId, CampaignId, CampaignState, FailureSketch, RunRecord, Slice, VariantRef,
@@ -41,6 +42,12 @@ pub struct SqliteStorage {
 impl SqliteStorage {
     /// Opens the database at `path`, making or upgrading it where needed.
     pub async fn open(path: &Path) -> Result<SqliteStorage, StorageError> {
+        // SQLite gives its log and its index the mode of the database.
+        make_private_file(path).map_err(|source| StorageError::File {
+            doing: "create",
+            path: path.to_owned(),
+            source,
+        })?;
         let options = SqliteConnectOptions::new()
             .filename(path)
             .create_if_missing(true)

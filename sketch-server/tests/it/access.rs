@@ -311,3 +311,27 @@ fn a_browser_logs_in_and_other_sites_cannot_use_its_cookie() {
     assert_eq!(report.status(), 401);
     server.stop();
 }
+
+#[test]
+fn a_request_that_names_two_hosts_is_refused_before_either_is_believed() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path(), Double::default());
+    let ask = |hosts: &str| {
+        server.raw(format!("GET / HTTP/1.1\r\n{hosts}connection: close\r\n\r\n").as_bytes())
+    };
+    assert!(ask("host: 127.0.0.1\r\n").starts_with("HTTP/1.1 200"));
+    for hosts in [
+        "host: 127.0.0.1\r\nhost: evil.example\r\n",
+        "Host: evil.example\r\nHost: 127.0.0.1\r\n",
+        "host: 127.0.0.1\r\nx: y\r\nHOST: 127.0.0.1\r\n",
+    ] {
+        let answer = ask(hosts);
+        assert!(answer.starts_with("HTTP/1.1 400"), "{hosts}{answer}");
+        assert!(answer.contains("several Host headers"), "{answer}");
+    }
+    // With tokens, too: what stands in front of a server may believe the other one.
+    tokens(data.path());
+    let answer = ask("host: a.example\r\nhost: b.example\r\n");
+    assert!(answer.starts_with("HTTP/1.1 400"), "{answer}");
+    server.stop();
+}

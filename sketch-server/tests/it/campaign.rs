@@ -7,7 +7,7 @@ use sketch_model::{
 };
 use sketch_server::plans::PlanRuns;
 use sketch_server::storage::{BuildCounts, RunRole};
-use sketch_server::{Campaign, LocatedFailure, OVERWHELMED, Step, Verdict};
+use sketch_server::{Campaign, LocatedFailure, OVERWHELMED, Steering, Step, Verdict};
 
 fn campaign(slice: u32) -> Campaign {
     let failure = LocatedFailure {
@@ -172,6 +172,32 @@ fn counts_start_anew_with_each_tracked_build() {
     failing_run(&mut campaign, verdict(true, false, &[]));
     assert_eq!(campaign.tracked_failing, 0);
     assert_eq!(campaign.tracked_successful, 0);
+}
+
+#[test]
+fn widening_leaves_nothing_of_the_iteration_before_it() {
+    let counted = || {
+        let mut campaign = campaign(100);
+        campaign.plans = vec![
+            PlanRuns::new(0, Tier::Watchpoints),
+            PlanRuns::new(1, Tier::Inline),
+        ];
+        for role in [RunRole::Failing, RunRole::Successful, RunRole::OtherFailure] {
+            campaign.count_for(1, role);
+        }
+        campaign
+    };
+    let mut widened = counted();
+    widened.pinned = true;
+    widened.steer(Steering::Widen, true).unwrap();
+    assert_eq!(widened.plans, [], "its plans are not built yet");
+    assert_eq!(widened.plan_numbers(), [0]);
+    // The stop rule would have left it the same way.
+    let mut judged = counted();
+    assert_eq!(judged.judge(verdict(true, false, &[])), Step::Rebuild);
+    judged.looks = widened.looks;
+    judged.history.clear();
+    assert_eq!(widened, judged);
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::service_support::double::Double;
 use crate::service_support::records::{crash, tracked, untracked};
 use crate::service_support::{Server, config, until_closed};
 use sketch_model::{CampaignId, Outcome, ProbeKind, SiteId, ThreadIndex, Tsc, VariantRef};
+use sketch_server::ServerConfig;
 use std::io::Write;
 use std::net::TcpStream;
 use std::time::Duration;
@@ -23,12 +24,21 @@ fn refused(server: &Server, reason: &str) -> u64 {
     server.counter(&format!("failsketch_refusals_total{{reason=\"{reason}\"}}"))
 }
 
-/// A server with a campaign that must not notice anything, and short patience.
+/// A server with a campaign that must not notice anything.
 fn started(data: &tempfile::TempDir) -> Server {
+    started_with(config(data.path()))
+}
+
+/// The same with so little patience that a test can wait for its end, and enough
+/// for those who mean well on a busy machine.
+fn impatient(data: &tempfile::TempDir) -> Server {
     let mut config = config(data.path());
-    config.limits.head = Duration::from_millis(300);
-    config.limits.body_grace = Duration::from_millis(300);
-    config.limits.body_rate = 1 << 20;
+    config.limits.head = Duration::from_secs(2);
+    config.limits.body_grace = Duration::from_secs(2);
+    started_with(config)
+}
+
+fn started_with(mut config: ServerConfig) -> Server {
     config.limits.body = 1 << 20;
     config.limits.bodies = 3 << 20;
     let server = Server::configured(config, Double::default());
@@ -176,7 +186,7 @@ fn compressed_bodies_are_refused_before_they_are_read() {
 #[test]
 fn who_never_finishes_a_head_is_let_go() {
     let data = tempfile::tempdir().unwrap();
-    let server = started(&data);
+    let server = impatient(&data);
     let mut streams = Vec::new();
     for _ in 0..20 {
         let mut stream = TcpStream::connect(server.address()).unwrap();
@@ -198,7 +208,7 @@ fn who_never_finishes_a_head_is_let_go() {
 #[test]
 fn who_sends_a_body_byte_by_byte_is_told_so_and_let_go() {
     let data = tempfile::tempdir().unwrap();
-    let server = started(&data);
+    let server = impatient(&data);
     let head = b"POST /api/v1/runs HTTP/1.1\r\nhost: localhost\r\ncontent-length: 1000\r\n\r\n";
     let mut slow = TcpStream::connect(server.address()).unwrap();
     slow.write_all(head).unwrap();

@@ -1,5 +1,5 @@
 //! Running the server: counters, health, agents that ask about all their programs
-//! and wait for news, and an orderly end.
+//! and wait for news, who can read its files, and an orderly end.
 
 use crate::service_support;
 use crate::service_support::Server;
@@ -8,8 +8,12 @@ use crate::service_support::records::{crash, tracked, untracked};
 use sketch_model::{
     AgentId, Assignments, AssignmentsRequest, BuildId, CampaignId, Outcome, Tier, VariantRef,
 };
+use std::collections::BTreeMap;
+use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 fn variant() -> VariantRef {
     VariantRef {
@@ -200,4 +204,92 @@ fn a_server_that_ends_finishes_what_it_has_begun_and_closes_its_streams() {
     again.quiet();
     assert_eq!(again.campaign(1).runs, 2, "what was acknowledged is there");
     again.stop();
+}
+
+/// The modes of a folder and of all in it.
+fn modes(folder: &Path) -> BTreeMap<String, u32> {
+    let mut found = BTreeMap::new();
+    let mut left = vec![folder.to_owned()];
+    while let Some(path) = left.pop() {
+        let metadata = fs::symlink_metadata(&path).unwrap();
+        if metadata.is_dir() {
+            left.extend(
+                fs::read_dir(&path)
+                    .unwrap()
+                    .map(|entry| entry.unwrap().path()),
+            );
+        }
+        let name = path.strip_prefix(folder).unwrap().display().to_string();
+        found.insert(name, metadata.permissions().mode() & 0o777);
+    }
+    found
+}
+
+/// Those that anybody but the owner can use.
+fn open_to_others(folder: &Path) -> Vec<(String, u32)> {
+    let all = modes(folder).into_iter();
+    all.filter(|(_, mode)| mode & 0o077 != 0).collect()
+}
+
+#[test]
+fn nobody_else_can_read_what_the_server_keeps() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path(), Double::default());
+    server.upload(&untracked("first", crash(&[120])));
+    let found = modes(data.path());
+    for name in [
+        "failsketch.sqlite",
+        "failsketch.sqlite-wal",
+        "failsketch.sqlite-shm",
+        "blobs",
+        "lock",
+        "signing.key",
+        "signing.pub",
+    ] {
+        assert!(found.contains_key(name), "{name} in {found:?}");
+    }
+    let blobs = found.keys().filter(|name| name.starts_with("blobs/"));
+    assert!(
+        blobs.count() >= 2,
+        "a tracked build and its patch: {found:?}"
+    );
+    assert_eq!(open_to_others(data.path()), []);
+    server.stop();
+}
+
+#[test]
+fn an_older_data_folder_is_closed_to_others_and_what_is_not_the_servers_is_left() {
+    let data = tempfile::tempdir().unwrap();
+    let server = Server::start(data.path(), Double::default());
+    server.upload(&untracked("first", crash(&[120])));
+    server.stop();
+    for (name, _) in modes(data.path()) {
+        let path = data.path().join(&name);
+        let mode = if path.is_dir() { 0o755 } else { 0o644 };
+        if name != "signing.key" {
+            fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+        }
+    }
+    let theirs = data.path().join("notes.txt");
+    fs::write(&theirs, "mine").unwrap();
+    fs::set_permissions(&theirs, Permissions::from_mode(0o644)).unwrap();
+    let server = Server::start(data.path(), Double::default());
+    assert_eq!(
+        open_to_others(data.path()),
+        [("notes.txt".to_owned(), 0o644)]
+    );
+    assert_eq!(server.campaign(1).failures, 1);
+    server.stop();
+}
+
+#[test]
+fn closing_the_folder_does_not_hide_that_the_key_was_open() {
+    let data = tempfile::tempdir().unwrap();
+    Server::start(data.path(), Double::default()).stop();
+    let key = data.path().join("signing.key");
+    fs::set_permissions(&key, Permissions::from_mode(0o644)).unwrap();
+    for _ in 0..2 {
+        let refusal = Server::refusal(data.path());
+        assert!(refusal.contains("may be read by others"), "{refusal}");
+    }
 }

@@ -218,3 +218,44 @@ fn pages_forbid_scripts_framing_and_sniffing() {
     }
     server.stop();
 }
+
+#[test]
+fn no_answer_is_taken_for_another_kind_than_it_says() {
+    let data = tempfile::tempdir().unwrap();
+    let server = server(&data);
+    server.upload(&untracked("r", crash(&[120])));
+    for (path, status) in [
+        ("/", 200),
+        ("/login", 200),
+        ("/assets/page.js", 200),
+        ("/api/openapi.json", 200),
+        ("/api/v1/campaigns", 200),
+        ("/api/v1/campaigns/1/sketch", 200),
+        ("/campaigns/1/export/json", 200),
+        ("/health/live", 200),
+        ("/metrics", 200),
+        ("/nothing", 404),
+        ("/api/v1/campaigns/7", 404),
+        ("/api/v1/campaigns/seven", 400),
+        ("/api/v1/runs", 405),
+    ] {
+        let head = format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
+        let answer = server.raw(head.as_bytes());
+        let line = format!("HTTP/1.1 {status} ");
+        assert!(answer.starts_with(&line), "{path}: {answer}");
+        let lines = answer.lines();
+        let said = lines.filter(|l| l.eq_ignore_ascii_case("x-content-type-options: nosniff"));
+        assert_eq!(said.count(), 1, "{path}: {answer}");
+    }
+    // Also where the gate itself refuses, and where a body is.
+    let foreign = server.raw(b"GET / HTTP/1.1\r\nhost: evil.example\r\nconnection: close\r\n\r\n");
+    assert!(foreign.starts_with("HTTP/1.1 421"), "{foreign}");
+    assert!(foreign.contains("nosniff"), "{foreign}");
+    for path in ["/api/v1/runs", "/api/v1/campaigns/7/stop"] {
+        let refused = server.post(path, b"{");
+        assert!(refused.status >= 400);
+        let header = refused.header("x-content-type-options");
+        assert_eq!(header, Some("nosniff"), "{path}");
+    }
+    server.stop();
+}

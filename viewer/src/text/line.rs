@@ -43,17 +43,18 @@ impl Line {
         Line::default()
     }
 
-    pub fn of(tone: Tone, text: impl Into<String>) -> Self {
+    pub fn of(tone: Tone, text: impl AsRef<str>) -> Self {
         Line::new().with(tone, text)
     }
 
-    pub fn with(mut self, tone: Tone, text: impl Into<String>) -> Self {
+    pub fn with(mut self, tone: Tone, text: impl AsRef<str>) -> Self {
         self.push(tone, text);
         self
     }
 
-    pub fn push(&mut self, tone: Tone, text: impl Into<String>) {
-        self.pieces.push((tone, text.into()));
+    /// All text of a terminal passes here, so here nothing in it is left to act.
+    pub fn push(&mut self, tone: Tone, text: impl AsRef<str>) {
+        self.pieces.push((tone, escape::printable(text.as_ref())));
     }
 
     pub fn append(&mut self, other: Line) {
@@ -132,6 +133,15 @@ mod tests {
         assert_eq!(line.clone().fitted(5).render(false), "abcd…");
         assert_eq!(line.clone().fitted(3).render(false), "ab…");
         assert_eq!(line.fitted(1).render(false), "…");
+    }
+
+    #[test]
+    fn only_colours_of_ours_reach_the_terminal() {
+        let line = Line::of(Tone::Strong, "\x1b]0;owned\x07").with(Tone::Plain, "\r\u{202e}x");
+        assert_eq!(
+            line.render(true),
+            "\x1b[1m\\u{1b}]0;owned\\u{7}\x1b[0m\\r\\u{202e}x"
+        );
     }
 
     #[test]

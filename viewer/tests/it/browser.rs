@@ -89,8 +89,7 @@ fn the_pages_load_under_their_policy_and_ask_for_nothing_else() {
     let mut browser = Browser::start();
     for path in ["/campaigns/7", "/", "/empty", "/alone"] {
         browser.open(&format!("{}{path}", site.origin));
-        let title = browser.eval("document.title").to_string();
-        assert!(title.contains("Failsketch"), "{path}: {title}");
+        browser.wait_for("document.title.includes('Failsketch')");
         assert_eq!(browser.complaints(), [""; 0], "{path} complained");
         let mut own = vec![format!("{}{path}", site.origin)];
         if path != "/alone" {
@@ -100,11 +99,7 @@ fn the_pages_load_under_their_policy_and_ask_for_nothing_else() {
     }
     // The control: a style sheet that is not the one of the policy is refused, loudly.
     browser.open(&format!("{}/altered", site.origin));
-    let complaints = browser.complaints().join("\n");
-    assert!(
-        complaints.contains("Content Security Policy"),
-        "{complaints}"
-    );
+    browser.expect_complaint("Content Security Policy");
 }
 
 #[test]
@@ -224,34 +219,34 @@ fn figures_folds_and_keys() {
     let mut browser = Browser::start();
     browser.open(&format!("{}/page", site.origin));
     let tip = "document.querySelector('#step-6 .tip').checkVisibility()";
-    assert_eq!(browser.eval(tip), false);
-    browser.hover("#step-6 .figures");
-    assert_eq!(browser.eval(tip), true, "figures on hover");
+    browser.expect(tip, false);
+    // So low that the step has to be scrolled to, which the page does smoothly.
+    browser.window((1280, 300), Scheme::Light);
+    browser.hover("#step-6 .figures", tip);
     let figures = browser.eval("document.querySelector('#step-6 .tip').innerText");
     for figure in ["9 of 9", "0 of 41", "1.00 (0.70–1.00)", "3e-8"] {
         assert!(figures.to_string().contains(figure), "{figures}");
     }
     browser.eval("document.querySelector('#step-8 .figures').focus()");
     let tip = "document.querySelector('#step-8 .tip').checkVisibility()";
-    assert_eq!(browser.eval(tip), true, "figures on focus");
+    browser.expect(tip, true); // figures on focus
     browser.press("Escape");
-    assert_eq!(browser.eval(tip), false, "Escape puts them away");
+    browser.expect(tip, false); // Escape puts them away
 
     // Steps 1 to 5 only lead up to it: folded, opened by a key, kept in the address.
     let open = "document.querySelector('#step-1').checkVisibility()";
-    assert_eq!(browser.eval(open), false);
+    browser.expect(open, false);
     browser.press("e");
-    assert_eq!(browser.eval(open), true);
-    browser.wait_for("location.search === '?open=all'");
+    browser.expect(open, true);
+    browser.expect("location.search", "?open=all");
     let address = browser.eval("location.href");
     browser.open(address.as_str().expect("an address"));
-    browser.wait_for(open);
-    browser.press("j");
-    browser.press("j");
-    assert_eq!(browser.eval("document.activeElement.id"), "step-2");
-    assert_eq!(browser.eval("location.hash"), "#step-2");
-    browser.press("k");
-    assert_eq!(browser.eval("document.activeElement.id"), "step-1");
+    browser.expect(open, true);
+    for (key, step) in [("j", "step-1"), ("j", "step-2"), ("k", "step-1")] {
+        browser.press(key);
+        browser.expect("document.activeElement.id", step);
+        browser.expect("location.hash", format!("#{step}"));
+    }
     assert_eq!(browser.complaints(), [""; 0]);
 }
 
@@ -335,11 +330,12 @@ fn a_large_sketch_loads_whole_and_shows_what_matters_first() {
     browser.open(&format!("{}/page", site.origin));
     let found = browser.eval(MEASURE);
     assert_eq!(found["steps"], 2_000);
-    let shown = browser.eval(
+    browser.expect(
         "[...document.querySelectorAll('.step')].filter(s => s.checkVisibility()).map(s => s.id)",
+        serde_json::json!(["step-100", "step-2000"]),
     );
-    assert_eq!(shown, serde_json::json!(["step-100", "step-2000"]));
     browser.press("e");
+    browser.wait_for("[...document.querySelectorAll('.step')].every(s => s.checkVisibility())");
     let found = browser.eval(MEASURE);
     assert_eq!(
         pieces(&found).iter().filter(|(s, _)| *s != "fold").count(),
@@ -410,6 +406,9 @@ fn pictures_for_people() {
     }
     browser.window(wide, Scheme::Light);
     browser.open(&format!("{}/real", site.origin));
-    browser.hover(".cause .figures");
+    browser.hover(
+        ".cause .figures",
+        "document.querySelector('.cause .tip').checkVisibility()",
+    );
     browser.picture("sketch-real-figures");
 }

@@ -51,15 +51,13 @@ pub fn dot(slice: &Slice) -> String {
 }
 
 /// Text for a quoted string. A backslash begins an escape, a quote ends the
-/// string, and control characters have no place in a label.
+/// string, and control characters are shown by their number.
 fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
+    for c in viewer::printable(text).chars() {
         match c {
             '"' => out.push_str("\\\""),
             '\\' => out.push_str("\\\\"),
-            '\t' => out.push_str("    "),
-            c if c.is_control() => out.push(' '),
             c => out.push(c),
         }
     }
@@ -180,9 +178,9 @@ mod tests {
     }
 
     #[test]
-    fn quotes_and_backslashes_are_escaped_and_control_characters_go() {
+    fn quotes_and_backslashes_are_escaped_and_control_characters_are_only_seen() {
         assert_eq!(escaped(r#"a"b\c"#), r#"a\"b\\c"#);
-        assert_eq!(escaped("a\tb\u{7}\nc"), "a    b  c");
+        assert_eq!(escaped("a\tb\u{7}\nc"), r"a    b\\u{7}\\nc");
         assert_eq!(escaped("ü → {}"), "ü → {}");
     }
 }

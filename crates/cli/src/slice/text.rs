@@ -8,6 +8,7 @@
 use sketch_model::{Slice, SliceEntry};
 use slicer::Alias;
 use std::fmt::Write;
+use viewer::printable;
 
 /// What stands above the slice.
 pub struct Heading<'a> {
@@ -29,9 +30,8 @@ pub fn text(slice: &Slice, heading: &Heading<'_>, context: u32, source: SourceLi
         whole if whole == shown => format!("{whole} statements"),
         whole => format!("the nearest {shown} of {whole} statements"),
     };
-    let Heading {
-        at, program, alias, ..
-    } = heading;
+    let (at, program) = (printable(heading.at), printable(heading.program));
+    let alias = heading.alias;
     // Writing to a string cannot fail.
     let _ = writeln!(out, "Slice of {program} from {at}: {count} (alias {alias})");
     let mut last = None;
@@ -46,7 +46,7 @@ pub fn text(slice: &Slice, heading: &Heading<'_>, context: u32, source: SourceLi
         out.push('\n');
     }
     for gap in &slice.gaps {
-        let _ = writeln!(out, "note: {gap}");
+        let _ = writeln!(out, "note: {}", printable(gap));
     }
     out
 }
@@ -74,19 +74,21 @@ fn add_entry(
     };
     let _ = writeln!(
         out,
-        "\n{} in {}{who}",
-        statement.location, statement.function
+        "\n{} in {}{}",
+        printable(&statement.location.to_string()),
+        printable(&statement.function),
+        printable(&who)
     );
     if let Some(why) = &entry.why {
         let parent = slice.entry(why.parent).map(|p| &p.statement.location);
         let parent = parent.map_or_else(|| "a statement further on".to_owned(), |p| p.to_string());
-        let _ = writeln!(out, "    {} {parent}", why.kind);
+        let _ = writeln!(out, "    {} {}", why.kind, printable(&parent));
     }
     let line = statement.location.line;
     for number in line.saturating_sub(context)..=line.saturating_add(context) {
         if let Some(text) = source(&statement.location.file, number) {
             let mark = if number == line { '>' } else { ' ' };
-            let text = text.trim_end().replace('\t', "    ");
+            let text = printable(text.trim_end());
             let row = format!("  {mark} {number:>5} │ {text}");
             let _ = writeln!(out, "{}", row.trim_end());
         }

@@ -2,6 +2,8 @@
 //! written as `perf.data`, comes back as statements and as a run record; files
 //! that others recorded say exactly what is missing.
 
+
+use crate::support::serving::Serving;
 use crate::support::{FAILSKETCH, Place};
 use flate2::read::GzDecoder;
 use pt_decoder::StatementMap;
@@ -108,6 +110,9 @@ fn import(place: &Place, file: &[u8], more: &[&str]) -> Output {
         .command(&format!("{FAILSKETCH} import perf.data --store"))
         .arg(place.store())
         .args(more)
+        .env_remove("FAILSKETCH_TOKEN")
+        .env_remove("FAILSKETCH_TOKEN_FILE")
+        .env_remove("FAILSKETCH_CA")
         .output()
         .unwrap()
 }
@@ -175,6 +180,63 @@ fn a_crash_comes_back_as_statements_and_as_a_failure() {
         assert_eq!(failing, StatementId(line_of("// FAILS")), "{flags}");
         assert_eq!(run.pt.unwrap().buffers, record.buffers);
     }
+}
+
+#[test]
+fn a_server_with_tokens_and_tls_takes_the_run_from_who_has_a_token_and_trusts_it() {
+    let Recorded { place, record, .. } = recorded("-O0");
+    let file = PerfFile::new(&record, &[], &["perf", "record"]).file();
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let ours = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
+    let theirs = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
+    let certificate = write("server.pem", &ours.cert.pem());
+    let other = write("other.pem", &theirs.cert.pem());
+    let key = write("server.key", &ours.signing_key.serialize_pem());
+    let data = folder.path().join("data");
+    let token = |name: &str, more: &[&str]| {
+        let made = Command::new(FAILSKETCH)
+            .args(["token", "add", name, "--data"])
+            .arg(&data)
+            .args(more)
+            .output()
+            .unwrap();
+        write(name, &words(&made.stdout))
+    };
+    let fleet = token("perf", &["--role", "agent", "--fleet"]);
+    let reader = token("dora", &["--role", "developer"]);
+    let tls = ["--tls-cert", &certificate, "--tls-key", &key];
+    let server = Serving::of_store(&data, &place.store(), &tls);
+    let url = server.url.as_str();
+    let send = |more: &[&str]| {
+        let arguments = ["--failed", "SIGSEGV", "--server", url];
+        import(&place, &file, &[&arguments[..], more].concat())
+    };
+    for (more, said) in [
+        (&["--ca", &certificate][..], "--token"),
+        (&["--ca", &certificate, "--token", &reader], "role agent"),
+        (&["--ca", &other, "--token", &fleet], "no server answers"),
+        (&["--token", &fleet], "no server answers"),
+    ] {
+        let output = send(more);
+        let error = words(&output.stderr);
+        assert!(!output.status.success() && error.contains(said), "{error}");
+        assert_eq!(error.lines().count(), 1, "one sentence: {error}");
+    }
+    let sent = send(&["--ca", &certificate, "--token", &fleet]);
+    assert!(sent.status.success(), "{}", words(&sent.stderr));
+    assert!(words(&sent.stdout).contains(&format!(" sent to {url}\n")));
+    let listed = Command::new(FAILSKETCH)
+        .args(["failures", "--json", "--server", url, "--ca", &certificate])
+        .args(["--token", &reader])
+        .output()
+        .unwrap();
+    assert!(listed.status.success(), "{}", words(&listed.stderr));
+    server.end();
 }
 
 #[test]

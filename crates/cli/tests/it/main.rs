@@ -8,5 +8,6 @@ mod relink;
 mod server_commands;
 mod slice;
 mod support;
+mod terminal_names;
 mod traced_runs;
 mod wrapper;

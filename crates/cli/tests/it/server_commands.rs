@@ -1,55 +1,12 @@
 //! The commands that talk to a server, against the real `failsketch serve`: tokens,
 //! failures, campaigns, and sentences for what is wrong.
 
-use std::io::{BufRead, BufReader};
+use crate::support::serving::{FAILSKETCH, Serving};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output};
 use test_support::postgres::Postgres;
-
-const FAILSKETCH: &str = env!("CARGO_BIN_EXE_failsketch");
-
-struct Serving {
-    process: Child,
-    url: String,
-}
-
-impl Serving {
-    fn start(data: &Path) -> Serving {
-        Serving::with(data, &[])
-    }
-
-    fn with(data: &Path, more: &[&str]) -> Serving {
-        let mut process = Command::new(FAILSKETCH)
-            .args(["serve", "--listen", "127.0.0.1:0", "--data"])
-            .arg(data)
-            .arg("--store")
-            .arg(data.join("store"))
-            .args(more)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("failsketch serve");
-        let mut line = String::new();
-        let out = process.stdout.take().expect("its output");
-        BufReader::new(out).read_line(&mut line).expect("a line");
-        let url = line
-            .split_whitespace()
-            .last()
-            .expect("an address")
-            .to_owned();
-        assert!(url.starts_with("http://127.0.0.1:"), "{line}");
-        Serving { process, url }
-    }
-
-    /// Ends it as a service manager does; it must end well.
-    fn end(mut self) {
-        let pid = self.process.id().to_string();
-        let told = Command::new("kill").arg(&pid).status().expect("kill");
-        assert!(told.success());
-        let status = self.process.wait().expect("its end");
-        assert!(status.success(), "{status}");
-    }
-}
 
 fn failsketch(arguments: &[&str]) -> Output {
     Command::new(FAILSKETCH)
@@ -188,4 +145,42 @@ fn what_cannot_be_served_is_said_in_one_sentence() {
         "/nowhere",
     ]);
     assert!(said.contains("--ca names a PEM file"), "{said}");
+}
+
+fn mode(path: &Path) -> u32 {
+    let metadata = fs::metadata(path).unwrap_or_else(|e| panic!("{}: {e}", path.display()));
+    metadata.permissions().mode() & 0o777
+}
+
+#[test]
+fn whatever_the_umask_only_its_user_reads_the_servers_files_and_wider_ones_are_closed() {
+    let files = [
+        "failsketch.sqlite",
+        "failsketch.sqlite-wal",
+        "failsketch.sqlite-shm",
+        "lock",
+        "signing.key",
+        "signing.pub",
+    ];
+    for umask in ["000", "022", "777"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let data = folder.path().join("new/data");
+        let server = Serving::under(umask, &data);
+        good(&["failures", "--server", &server.url]);
+        assert_eq!(mode(&data), 0o700, "umask {umask}");
+        assert_eq!(mode(&data.join("blobs")), 0o700, "umask {umask}");
+        for name in files {
+            assert_eq!(mode(&data.join(name)), 0o600, "{name}, umask {umask}");
+        }
+        let log = server.end();
+        assert!(!log.contains("other users could read"), "{log}");
+
+        fs::set_permissions(&data, Permissions::from_mode(0o755)).expect("a mode");
+        let database = data.join("failsketch.sqlite");
+        fs::set_permissions(&database, Permissions::from_mode(0o644)).expect("a mode");
+        let server = Serving::under(umask, &data);
+        assert_eq!((mode(&data), mode(&database)), (0o700, 0o600));
+        let log = server.end();
+        assert_eq!(log.matches("other users could read").count(), 1, "{log}");
+    }
 }

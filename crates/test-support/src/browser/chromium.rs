@@ -5,16 +5,24 @@
 //! need no port, no socket and no further package. Every console message, every
 //! exception and every request is kept, so that a test can say that there were
 //! none. `timeout` ends a browser that hangs, and with it the read that waits for it.
+//!
+//! Nothing here takes a moment for granted: a page is open when this very page has
+//! loaded and drawn a frame, and what follows from a key, the mouse or the server is
+//! asked for until it is there ([`Browser::expect`]). On a busy machine that takes
+//! longer and means the same.
 
 use serde_json::{Value, json};
 use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 const CHROMIUM: &str = "/usr/bin/chromium";
-/// How long a condition in a page may take to become true.
-const PATIENCE_MS: u32 = 60_000;
+/// How often a condition in a page is looked at before it counts as never true, and
+/// how long to wait between looks: a minute at least.
+const LOOKS: u32 = 1_200;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(50);
 
 /// The reader's setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +58,7 @@ impl Browser {
         let child = Command::new("bash")
             .args([
                 "-c",
-                r#"exec timeout --kill-after=10 300 "$@" 3<"$THERE" 4>"$BACK""#,
+                r#"exec timeout --kill-after=10 600 "$@" 3<"$THERE" 4>"$BACK""#,
                 "bash",
                 CHROMIUM,
                 "--headless",
@@ -63,6 +71,8 @@ impl Browser {
                 "--disable-sync",
                 "--disable-dev-shm-usage",
                 "--hide-scrollbars",
+                // Keys and clicks are not dropped because the first frame is late.
+                "--allow-pre-commit-input",
                 "--remote-debugging-pipe",
                 "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1",
             ])
@@ -95,6 +105,7 @@ impl Browser {
         for domain in ["Page", "Runtime", "Log", "Network"] {
             browser.call(&format!("{domain}.enable"), json!({}));
         }
+        browser.call("Page.setLifecycleEventsEnabled", json!({ "enabled": true }));
         browser.window((1280, 900), Scheme::Light);
         browser
     }
@@ -141,18 +152,33 @@ impl Browser {
         message
     }
 
-    /// Opens a page, waits until it is loaded, and forgets what came before.
+    /// Opens a page, waits until it is loaded and drawn, and forgets what came before.
     pub fn open(&mut self, url: &str) {
+        // The load of the page before may only now be told: it is another loader's.
+        let loader = self.leave_for(url);
+        while !self.has_loaded(&loader) {
+            self.receive();
+        }
+        // The second frame is asked for when the first has been drawn.
+        self.eval("new Promise(drawn => requestAnimationFrame(() => requestAnimationFrame(() => drawn(0))))");
+    }
+
+    /// Goes to a page that may lead elsewhere by itself, without waiting for it.
+    pub fn leave_for(&mut self, url: &str) -> Value {
         self.events.clear();
         let gone = self.call("Page.navigate", json!({ "url": url }));
         assert!(gone["errorText"].is_null(), "{url}: {gone}");
-        while !self.saw("Page.loadEventFired") {
-            self.receive();
-        }
+        assert!(
+            gone["loaderId"].is_string(),
+            "{url} is another page: {gone}"
+        );
+        gone["loaderId"].clone()
     }
 
-    fn saw(&self, method: &str) -> bool {
-        self.events.iter().any(|e| e["method"] == method)
+    fn has_loaded(&self, loader: &Value) -> bool {
+        let told = self.events.iter();
+        let mut told = told.filter(|e| e["method"] == "Page.lifecycleEvent");
+        told.any(|e| e["params"]["name"] == "load" && e["params"]["loaderId"] == *loader)
     }
 
     /// The value of an expression in the page; a promise is waited for.
@@ -169,27 +195,53 @@ impl Browser {
         answer["result"]["value"].clone()
     }
 
-    /// Waits until a condition holds, also across a reload of the page.
-    pub fn wait_for(&mut self, condition: &str) {
-        for _ in 0..PATIENCE_MS / 50 {
-            let answer = self.try_call(
-                "Runtime.evaluate",
-                json!({ "expression": condition, "returnByValue": true }),
-            );
-            // An error here means that the page is just being replaced.
-            if answer.is_ok_and(|a| a["result"]["value"] == json!(true)) {
+    /// Waits until an expression has a value, also across a reload of the page.
+    pub fn expect(&mut self, expression: &str, wanted: impl Into<Value>) {
+        let wanted = wanted.into();
+        let mut found = Value::Null;
+        for _ in 0..LOOKS {
+            found = self.glance(expression);
+            if found == wanted {
                 return;
             }
-            std::thread::sleep(std::time::Duration::from_millis(50));
+            std::thread::sleep(BETWEEN_LOOKS);
         }
-        let body = self.eval("document.body.innerText");
-        panic!("this never came true: {condition}\n{body}");
+        let body = self.glance("document.body.innerText");
+        panic!("{expression} stayed {found} and never became {wanted}\n{body}");
+    }
+
+    /// Waits until a condition holds, also across a reload of the page.
+    pub fn wait_for(&mut self, condition: &str) {
+        self.expect(condition, true);
+    }
+
+    /// The value of an expression now; null while the page is being replaced, or
+    /// does not have yet what the expression speaks of.
+    fn glance(&mut self, expression: &str) -> Value {
+        let params = json!({ "expression": expression, "returnByValue": true });
+        match self.try_call("Runtime.evaluate", params) {
+            Ok(answer) if answer["exceptionDetails"].is_null() => answer["result"]["value"].clone(),
+            Ok(_) | Err(_) => Value::Null,
+        }
+    }
+
+    /// Waits until the page has complained in these words.
+    pub fn expect_complaint(&mut self, words: &str) {
+        let mut complaints = Vec::new();
+        for _ in 0..LOOKS {
+            complaints = self.complaints();
+            if complaints.iter().any(|said| said.contains(words)) {
+                return;
+            }
+            std::thread::sleep(BETWEEN_LOOKS);
+        }
+        panic!("nothing complained of {words}: {complaints:?}");
     }
 
     /// What went wrong in the page: errors and warnings of the console, of the
     /// policy and of the network, and exceptions.
     pub fn complaints(&mut self) -> Vec<String> {
-        self.eval("0"); // what is under way has arrived
+        self.glance("0"); // what is under way has arrived
         let bad = |e: &&Value| match e["method"].as_str() {
             Some("Runtime.exceptionThrown") => true,
             Some("Runtime.consoleAPICalled") => true,
@@ -245,16 +297,26 @@ impl Browser {
         }
     }
 
-    /// Moves the mouse onto an element.
-    pub fn hover(&mut self, selector: &str) {
-        let at = self.eval(&format!(
-            "(() => {{ const e = document.querySelector('{selector}'); e.scrollIntoView({{block: 'center'}});
-               const r = e.getBoundingClientRect(); return [r.left + r.width / 2, r.top + r.height / 2]; }})()"
-        ));
-        self.call(
-            "Input.dispatchMouseEvent",
-            json!({ "type": "mouseMoved", "x": at[0], "y": at[1] }),
-        );
+    /// Moves the mouse onto an element until that has had its effect: a page that
+    /// still scrolls moves the element away from under the mouse.
+    pub fn hover(&mut self, selector: &str, effect: &str) {
+        for _ in 0..LOOKS {
+            let at = self.eval(&format!(
+                "(() => {{ const e = document.querySelector('{selector}');
+                   e.scrollIntoView({{block: 'center', behavior: 'instant'}});
+                   const r = e.getBoundingClientRect(); return [r.left + r.width / 2, r.top + r.height / 2]; }})()"
+            ));
+            // From elsewhere, so that it is a movement each time.
+            for (x, y) in [(json!(0), json!(0)), (at[0].clone(), at[1].clone())] {
+                let moved = json!({ "type": "mouseMoved", "x": x, "y": y });
+                self.call("Input.dispatchMouseEvent", moved);
+            }
+            if self.glance(effect) == json!(true) {
+                return;
+            }
+            std::thread::sleep(BETWEEN_LOOKS);
+        }
+        panic!("the mouse on {selector} never made this true: {effect}");
     }
 
     /// Writes a picture of the whole page into `target/screenshots`.

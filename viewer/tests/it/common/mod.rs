@@ -267,7 +267,7 @@ pub fn hostile(origin: &str) -> FailureSketch {
     let mut sketch = pbzip2();
     let markup = format!(
         "</style></code><script>fetch('{origin}/leak')</script><img src=\"{origin}/leak\" onerror=alert(1)>\
-         \u{202e}gnp.exe\u{2066}\u{1b}[2J\u{7}\0"
+         \u{202e}gnp.exe\u{2066}\u{1b}[2J\u{1b}]0;owned\u{7}\r\u{9b}1A\0"
     );
     sketch.title = markup.clone();
     sketch.summary = markup.clone();

@@ -3,6 +3,7 @@
 
 #![allow(dead_code)]
 
+pub mod serving;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
