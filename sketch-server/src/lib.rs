@@ -10,12 +10,11 @@
 //! turns runs into campaigns, and jobs beside it make tracked builds. What is
 //! decided is decided by the crate `diagnosis`, which knows none of this.
 
-pub mod access;
+mod access;
 mod builds;
 mod campaigns;
 mod http;
 mod jobs;
-pub mod private_files;
 mod serve;
 pub mod storage;
 mod traces;

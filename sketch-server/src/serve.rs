@@ -1,7 +1,6 @@
 //! Starting and stopping the whole server.
 
-use crate::access::signing::{self, KeyError};
-use crate::access::{BookError, Gate, TokenBook};
+use crate::access::Gate;
 use crate::builds::llvm_workshop::LlvmWorkshop;
 use crate::builds::workshop::Workshop;
 use crate::campaigns::assignment::Assigner;
@@ -16,11 +15,13 @@ use crate::http::routes::{Service, router};
 use crate::http::tls::{self, TlsError, TlsFiles};
 use crate::http::upload;
 use crate::jobs::prepare_iteration::Tools;
-use crate::private_files::{
-    make_private_folder, open_lock_file, tighten_data, tighten_folder,
-};
 use crate::storage::{BlobPlace, Blobs, Database, Retention, Storage, StorageError, keep_sweeping};
 use crate::traces::decode::TraceReader;
+use server_files::private_files::{
+    make_private_folder, open_lock_file, tighten_data, tighten_folder,
+};
+use server_files::signing_key::{self, KeyError};
+use server_files::{TokenFile, TokenFileError};
 use std::collections::HashSet;
 use std::fs::{File, TryLockError};
 use std::future::Future;
@@ -83,7 +84,7 @@ impl ServerConfig {
     /// Who is let in; refuses what would let in anybody from anywhere.
     fn gate(&self) -> Result<Gate, ServerError> {
         let gate = Gate {
-            book: TokenBook::at(&self.token_file()),
+            book: TokenFile::at(&self.token_file()),
             may_be_open: self.listen.ip().is_loopback(),
             certificates: self.tls.as_ref().is_some_and(|t| t.client_ca.is_some()),
         };
@@ -137,7 +138,7 @@ pub enum ServerError {
     )]
     NoTls { address: SocketAddr },
     #[error(transparent)]
-    Tokens(#[from] BookError),
+    Tokens(#[from] TokenFileError),
     #[error(transparent)]
     Tls(#[from] TlsError),
     #[error(
@@ -221,7 +222,7 @@ pub async fn serve_with(
     })?;
     let _alone = lock(&config.data)?;
     close_to_others(&config.data)?;
-    let signing = signing::load_or_make(&config.data)?;
+    let signing = signing_key::load_or_make(&config.data)?;
     let beside = || BlobPlace::Folder(config.data.join("blobs"));
     let blobs = Blobs::open(&config.blobs.clone().unwrap_or_else(beside))?;
     let blobs = Arc::new(blobs);

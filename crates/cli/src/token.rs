@@ -2,8 +2,8 @@
 //! so it needs no token itself: whoever can write them owns the server anyway.
 
 use anyhow::{Context, Result};
-use sketch_server::access::{Role, TokenBook, TokenListed};
-use sketch_server::private_files::make_private_folder;
+use server_files::private_files::make_private_folder;
+use server_files::{Role, TokenFile, TokenListed};
 use std::path::PathBuf;
 use std::time::SystemTime;
 use viewer::{printable, printable_json};
@@ -113,7 +113,7 @@ fn list(arguments: &ListArguments) -> Result<()> {
 }
 
 impl Which {
-    fn book(&self) -> Result<TokenBook> {
+    fn book(&self) -> Result<TokenFile> {
         let data = match &self.data {
             Some(data) => data.clone(),
             None => crate::serve::default_data(crate::open_store(None)?.root()),
@@ -126,7 +126,7 @@ impl Which {
                 data.join("tokens.json")
             }
         };
-        Ok(TokenBook::at(&file))
+        Ok(TokenFile::at(&file))
     }
 }
 

@@ -9,13 +9,13 @@
 //! to loopback names: otherwise any web site could point a name of its own at
 //! 127.0.0.1 and read everything through a visitor's browser.
 
-use super::{Role, Token, TokenBook, TokenEntry};
 use crate::http::listen::Peer;
 use crate::http::refusal::{Reason, Refusal};
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
+use server_files::{Role, Token, TokenEntry, TokenFile};
 use sketch_model::AgentId;
 use std::sync::Arc;
 
@@ -51,7 +51,7 @@ impl Principal {
 
 /// What decides who is let in.
 pub struct Gate {
-    pub book: TokenBook,
+    pub book: TokenFile,
     /// Whether a server without a token file may be open: it listens on a
     /// loopback address.
     pub may_be_open: bool,

@@ -6,7 +6,6 @@
 //! the moment the token is revoked.
 
 use super::gate::{COOKIE, found};
-use super::{Role, TokenEntry};
 use crate::http::listen::Peer;
 use crate::http::pages::page;
 use crate::http::refusal::{Reason, Refusal};
@@ -16,6 +15,7 @@ use axum::extract::{Extension, Form, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::{IntoResponse, Redirect, Response};
 use serde::Deserialize;
+use server_files::{Role, TokenEntry};
 
 /// A browser asks again after a working day.
 const COOKIE_SECONDS: u64 = 12 * 3600;

@@ -11,14 +11,7 @@
 //! token itself: revoking it ends everything that was done with it, on every
 //! server that reads the file.
 
-mod book;
 mod gate;
 pub mod login;
-mod role;
-pub mod signing;
-mod token;
 
-pub use book::{BookError, TokenBook, TokenEntry, TokenListed};
 pub use gate::{Gate, Guard, Principal, guard, host_is_ours};
-pub use role::Role;
-pub use token::Token;

@@ -5,11 +5,11 @@
 
 use super::refusal::Refusal;
 use super::routes::Shared;
-use crate::access::{BookError, TokenListed};
 use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, State};
 use axum::http::StatusCode;
+use server_files::{TokenFileError, TokenListed};
 use std::sync::Arc;
 
 /// Everybody who has a token.
@@ -35,9 +35,9 @@ pub async fn revoke(
     Ok(StatusCode::NO_CONTENT)
 }
 
-fn refused(error: BookError) -> Refusal {
+fn refused(error: TokenFileError) -> Refusal {
     let status = match error {
-        BookError::Unknown(_) => StatusCode::NOT_FOUND,
+        TokenFileError::Unknown(_) => StatusCode::NOT_FOUND,
         _ => StatusCode::INTERNAL_SERVER_ERROR,
     };
     Refusal::new(status, error.to_string())

@@ -6,10 +6,10 @@
 
 use super::refusal::Problem;
 use super::routes::Service;
-use crate::access::Role;
 use axum::Json;
 use axum::Router;
 use axum::routing::get;
+use server_files::Role;
 use std::sync::Arc;
 use utoipa::openapi::security::{
     ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme,

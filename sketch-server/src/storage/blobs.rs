@@ -11,12 +11,12 @@
 //! run of an old tracked build is still read with that build's debug info.
 
 use super::StorageError;
-use crate::private_files::{make_private_folder, write_private};
 use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::path::Path as Key;
 use object_store::prefix::PrefixStore;
 use object_store::{ObjectStore, ObjectStoreExt, PutPayload};
 use serde::{Deserialize, Serialize};
+use server_files::private_files::{make_private_folder, write_private};
 use sha2::{Digest, Sha256};
 use std::fs;
 use std::io;

@@ -17,8 +17,8 @@ use super::{
     Storage, StorageError, StoredRun, retention,
 };
 use crate::campaigns::campaign::Campaign;
-use crate::private_files::make_private_file;
 use futures_util::TryStreamExt;
+use server_files::private_files::make_private_file;
 use sketch_model::{
     BuildId, CampaignId, CampaignState, FailureSketch, RunRecord, Slice, VariantRef,
 };

@@ -5,12 +5,12 @@ use crate::service_support;
 use crate::service_support::double::{self, Double};
 use crate::service_support::records::{crash, untracked};
 use crate::service_support::{Reply, Server, config};
+use server_files::{Role, TokenFile};
 use sketch_model::{AgentId, AssignmentRequest, Tier};
-use sketch_server::access::{Role, TokenBook};
 use std::path::Path;
 
 struct Tokens {
-    book: TokenBook,
+    book: TokenFile,
     agent: String,
     fleet: String,
     developer: String,
@@ -18,7 +18,7 @@ struct Tokens {
 }
 
 fn tokens(data: &Path) -> Tokens {
-    let book = TokenBook::at(&data.join("tokens.json"));
+    let book = TokenFile::at(&data.join("tokens.json"));
     let make = |name, role, fleet| book.add(name, role, fleet, 0).unwrap().text();
     Tokens {
         agent: make("agent-1", Role::Agent, false),

@@ -5,10 +5,10 @@
 use crate::service_support::Server;
 use crate::service_support::double::{self, Double};
 use crate::service_support::records::{crash, tracked, untracked};
+use server_files::{Role, TokenFile};
 use sketch_model::{
     AgentId, AssignmentRequest, CampaignId, CampaignState, Outcome, Tier, VariantRef,
 };
-use sketch_server::access::{Role, TokenBook};
 use std::collections::HashMap;
 use test_support::browser::chromium::{Browser, Scheme};
 use test_support::browser::site::{Served, Site};
@@ -327,7 +327,7 @@ fn sketches_are_exported_as_files_in_which_nothing_acts() {
 fn a_reader_logs_in_reads_and_steers_until_the_token_is_revoked() {
     let data = tempfile::tempdir().unwrap();
     let server = started(data.path());
-    let book = TokenBook::at(&data.path().join("tokens.json"));
+    let book = TokenFile::at(&data.path().join("tokens.json"));
     let token = book.add("dora", Role::Developer, false, 0).unwrap().text();
     let mut browser = Browser::start();
     browser.open(&server.url("/campaigns/1"));

@@ -142,7 +142,7 @@ fn a_graph_that_is_damaged_cut_off_old_or_gone_is_made_again() {
     let mut flipped = whole.clone();
     flipped[whole.len() / 2] ^= 4;
     // Whole, at the right address, but in the format of the last version.
-    let body = include_bytes!("../../../slicer/tests/data/graph-format-1.bin");
+    let body = include_bytes!("../../../../slicer/tests/data/graph-format-1.bin");
     let mut old = b"failsketch graph".to_vec();
     old.extend(Sha256::digest(body));
     old.extend(body);

@@ -2,7 +2,6 @@
 //! written as `perf.data`, comes back as statements and as a run record; files
 //! that others recorded say exactly what is missing.
 
-
 use crate::support::serving::Serving;
 use crate::support::{FAILSKETCH, Place};
 use flate2::read::GzDecoder;

@@ -34,7 +34,7 @@ fn failsketch(arguments: &[&str]) -> Output {
 
 /// A sketch in which every text is nasty.
 fn sketch() -> Value {
-    let fixture = include_str!("../../../viewer/tests/fixtures/pbzip2.json");
+    let fixture = include_str!("../../../../viewer/tests/fixtures/pbzip2.json");
     let mut sketch: Value = serde_json::from_str(fixture).expect("JSON");
     for key in ["program", "title", "summary", "build"] {
         sketch[key] = json!(NASTY);

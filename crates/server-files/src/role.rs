@@ -5,7 +5,8 @@ use std::fmt;
 use std::str::FromStr;
 
 /// What the holder of a token may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
     /// Reports runs, asks what to run, fetches patches. Reads no sketch.

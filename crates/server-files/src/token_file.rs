@@ -5,8 +5,8 @@
 //! next request on without a restart. A file that cannot be read lets nobody in.
 //! Writers take a lock beside it and replace it whole.
 
-use super::{Role, Token};
 use crate::private_files::{open_lock_file, write_private};
+use crate::{Role, Token};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
@@ -32,7 +32,8 @@ pub struct TokenEntry {
 }
 
 /// A token as it may be shown.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct TokenListed {
     pub name: String,
     pub role: Role,
@@ -57,7 +58,7 @@ impl From<&TokenEntry> for TokenListed {
 }
 
 #[derive(Debug, thiserror::Error)]
-pub enum BookError {
+pub enum TokenFileError {
     #[error("cannot {doing} the token file {path}: {source}; check its rights")]
     File {
         doing: &'static str,
@@ -94,14 +95,14 @@ struct Stored {
 type Stamp = (u64, u64, i64, i64, i64);
 
 /// The token file of a server.
-pub struct TokenBook {
+pub struct TokenFile {
     path: PathBuf,
     read: Mutex<Option<(Stamp, Arc<Vec<TokenEntry>>)>>,
 }
 
-impl TokenBook {
-    pub fn at(path: &Path) -> TokenBook {
-        TokenBook {
+impl TokenFile {
+    pub fn at(path: &Path) -> TokenFile {
+        TokenFile {
             path: path.to_owned(),
             read: Mutex::new(None),
         }
@@ -112,7 +113,7 @@ impl TokenBook {
     }
 
     /// The tokens; `None` if there is no file.
-    pub fn tokens(&self) -> Result<Option<Arc<Vec<TokenEntry>>>, BookError> {
+    pub fn tokens(&self) -> Result<Option<Arc<Vec<TokenEntry>>>, TokenFileError> {
         let metadata = match fs::metadata(&self.path) {
             Ok(metadata) => metadata,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -133,7 +134,7 @@ impl TokenBook {
         }
         let mode = metadata.mode() & 0o777;
         if mode & 0o022 != 0 {
-            return Err(BookError::Exposed {
+            return Err(TokenFileError::Exposed {
                 path: self.path.clone(),
                 mode,
             });
@@ -144,15 +145,21 @@ impl TokenBook {
     }
 
     /// Makes a token; only its holder will ever have its text.
-    pub fn add(&self, name: &str, role: Role, fleet: bool, now: u64) -> Result<Token, BookError> {
+    pub fn add(
+        &self,
+        name: &str,
+        role: Role,
+        fleet: bool,
+        now: u64,
+    ) -> Result<Token, TokenFileError> {
         let printable = name.chars().all(|c| !c.is_control() && !c.is_whitespace());
         if name.is_empty() || name.len() > 200 || !printable {
-            return Err(BookError::BadName(name.escape_default().to_string()));
+            return Err(TokenFileError::BadName(name.escape_default().to_string()));
         }
-        let token = Token::random().map_err(BookError::Random)?;
+        let token = Token::random().map_err(TokenFileError::Random)?;
         self.change(|tokens| {
             if tokens.iter().any(|t| t.name == name) {
-                return Err(BookError::Taken(name.to_owned()));
+                return Err(TokenFileError::Taken(name.to_owned()));
             }
             tokens.push(TokenEntry {
                 name: name.to_owned(),
@@ -168,21 +175,21 @@ impl TokenBook {
     }
 
     /// Takes a token back.
-    pub fn revoke(&self, name: &str) -> Result<(), BookError> {
+    pub fn revoke(&self, name: &str) -> Result<(), TokenFileError> {
         self.change(|tokens| {
             let before = tokens.len();
             tokens.retain(|t| t.name != name);
             match tokens.len() < before {
                 true => Ok(()),
-                false => Err(BookError::Unknown(name.to_owned())),
+                false => Err(TokenFileError::Unknown(name.to_owned())),
             }
         })
     }
 
     fn change(
         &self,
-        change: impl FnOnce(&mut Vec<TokenEntry>) -> Result<(), BookError>,
-    ) -> Result<(), BookError> {
+        change: impl FnOnce(&mut Vec<TokenEntry>) -> Result<(), TokenFileError>,
+    ) -> Result<(), TokenFileError> {
         let lock = open_lock_file(&self.path.with_extension("lock"));
         let lock = lock.map_err(self.failing("lock"))?;
         lock.lock().map_err(self.failing("lock"))?;
@@ -192,25 +199,26 @@ impl TokenBook {
             Err(error) => return Err(self.failing("examine")(error)),
         };
         change(&mut stored.tokens)?;
-        let mut text = serde_json::to_vec_pretty(&stored).map_err(|source| BookError::Damaged {
-            path: self.path.clone(),
-            source,
-        })?;
+        let mut text =
+            serde_json::to_vec_pretty(&stored).map_err(|source| TokenFileError::Damaged {
+                path: self.path.clone(),
+                source,
+            })?;
         text.push(b'\n');
         write_private(&self.path, &text).map_err(self.failing("write"))
     }
 
-    fn load(&self) -> Result<Stored, BookError> {
+    fn load(&self) -> Result<Stored, TokenFileError> {
         let text = fs::read(&self.path).map_err(self.failing("read"))?;
-        serde_json::from_slice(&text).map_err(|source| BookError::Damaged {
+        serde_json::from_slice(&text).map_err(|source| TokenFileError::Damaged {
             path: self.path.clone(),
             source,
         })
     }
 
-    fn failing(&self, doing: &'static str) -> impl Fn(io::Error) -> BookError + use<> {
+    fn failing(&self, doing: &'static str) -> impl Fn(io::Error) -> TokenFileError + use<> {
         let path = self.path.clone();
-        move |source| BookError::File {
+        move |source| TokenFileError::File {
             doing,
             path: path.clone(),
             source,
@@ -226,10 +234,10 @@ mod tests {
     #[test]
     fn tokens_are_made_found_and_revoked_and_their_text_is_nowhere() {
         let folder = tempfile::tempdir().unwrap();
-        let book = TokenBook::at(&folder.path().join("tokens.json"));
+        let book = TokenFile::at(&folder.path().join("tokens.json"));
         assert!(book.tokens().unwrap().is_none());
         let token = book.add("web-7", Role::Agent, false, 5).unwrap();
-        let other = TokenBook::at(book.path());
+        let other = TokenFile::at(book.path());
         let listed = other.tokens().unwrap().unwrap();
         assert_eq!((listed.len(), listed[0].role), (1, Role::Agent));
         assert!(token.matches(&listed[0].hash));
@@ -242,10 +250,13 @@ mod tests {
 
         assert!(matches!(
             book.add("web-7", Role::Admin, false, 6),
-            Err(BookError::Taken(_))
+            Err(TokenFileError::Taken(_))
         ));
         book.revoke("web-7").unwrap();
-        assert!(matches!(book.revoke("web-7"), Err(BookError::Unknown(_))));
+        assert!(matches!(
+            book.revoke("web-7"),
+            Err(TokenFileError::Unknown(_))
+        ));
         // The file stays: a server without any token left is closed, not open.
         assert_eq!(other.tokens().unwrap().unwrap().len(), 0);
     }
@@ -253,26 +264,29 @@ mod tests {
     #[test]
     fn a_file_that_is_damaged_or_exposed_lets_nobody_in() {
         let folder = tempfile::tempdir().unwrap();
-        let book = TokenBook::at(&folder.path().join("tokens.json"));
+        let book = TokenFile::at(&folder.path().join("tokens.json"));
         book.add("a", Role::Admin, false, 0).unwrap();
         fs::set_permissions(book.path(), fs::Permissions::from_mode(0o666)).unwrap();
-        assert!(matches!(book.tokens(), Err(BookError::Exposed { .. })));
+        assert!(matches!(book.tokens(), Err(TokenFileError::Exposed { .. })));
         fs::set_permissions(book.path(), fs::Permissions::from_mode(0o600)).unwrap();
         fs::write(book.path(), "{").unwrap();
-        assert!(matches!(book.tokens(), Err(BookError::Damaged { .. })));
+        assert!(matches!(book.tokens(), Err(TokenFileError::Damaged { .. })));
         assert!(matches!(
             book.add("b", Role::Admin, false, 0),
-            Err(BookError::Damaged { .. })
+            Err(TokenFileError::Damaged { .. })
         ));
     }
 
     #[test]
     fn names_that_would_confuse_a_reader_are_refused() {
         let folder = tempfile::tempdir().unwrap();
-        let book = TokenBook::at(&folder.path().join("tokens.json"));
+        let book = TokenFile::at(&folder.path().join("tokens.json"));
         for name in ["", "two words", "a\nb", &"x".repeat(201)] {
             let refused = book.add(name, Role::Agent, false, 0);
-            assert!(matches!(refused, Err(BookError::BadName(_))), "{name:?}");
+            assert!(
+                matches!(refused, Err(TokenFileError::BadName(_))),
+                "{name:?}"
+            );
         }
     }
 }

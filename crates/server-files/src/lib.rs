@@ -1,0 +1,14 @@
+//! What commands and server both open: the token file, the signing key, and files
+//! that nobody else may read.
+//!
+//! A crate of its own, so that `failsketch token` and `failsketch patch` need no server.
+
+pub mod private_files;
+mod role;
+pub mod signing_key;
+mod token;
+mod token_file;
+
+pub use role::Role;
+pub use token::Token;
+pub use token_file::{TokenEntry, TokenFile, TokenFileError, TokenListed};
