@@ -6,7 +6,7 @@
 //! PSB, at an overflow and when tracing is turned on. A PSB comes after so many
 //! bytes, wherever execution then stands.
 //!
-//! Time is told by TSC packets. How packets are written: `support/packet_writer.rs`.
+//! Time is told by TSC packets. How packets are written: `intel_pt/packet_writer.rs`.
 
 use crate::intel_pt::packet_writer::{AddressBytes, PacketWriter};
 use iced_x86::{FlowControl, Instruction};
