@@ -1,6 +1,6 @@
 //! The command line of `failsketch-agent`.
 
-use crate::{config::Config, daemon, doctor, policy::WatchWay, repeat, say::say};
+use crate::{barrier, config::Config, daemon, doctor, policy::WatchWay, repeat, say::say};
 use clap::{Args, Parser, Subcommand};
 use sketch_model::Privacy;
 use std::{
@@ -172,6 +172,7 @@ fn percent(text: &str) -> Result<f64, String> {
 
 /// The whole program.
 pub fn main() -> ExitCode {
+    barrier::say_panics_in_one_line();
     match Cli::parse().command {
         Command::Run(arguments) => match repeat::run(&arguments) {
             Ok(Some(ended)) => ended.ending.imitate(),

@@ -1,8 +1,9 @@
 //! Did the run fail, and how? Endings and captures → outcome.
 
 use crate::{
+    barrier::guarded,
     hang::Hang,
-    modules::{MainModule, ModuleCache},
+    modules::{MOST_MODULES, MainModule, ModuleCache},
     process::{signals, supervise::Ending},
     shared_memory::{CrashCapture, Remains},
     unwind::unwind,
@@ -98,9 +99,18 @@ pub fn report(
         .filter(|maps| !maps.is_empty())
         .unwrap_or(&remains.maps);
     let modules = modules.modules(maps, main);
+    if modules.len() == MOST_MODULES {
+        gaps.push(format!(
+            "only the first {MOST_MODULES} mappings were looked at"
+        ));
+    }
     let mut threads = Vec::new();
     match crash {
-        Some(crash) => threads.push(unwind(crash, &modules)),
+        // The unwinder is not ours, and what it walks along may be nonsense.
+        Some(crash) => match guarded("unwinding a stack", || unwind(crash, &modules)) {
+            Ok(stack) => threads.push(stack),
+            Err(defect) => gaps.push(defect),
+        },
         None => gaps.push(why_no_stack(&kind, remains)),
     }
     FailureReport {

@@ -9,6 +9,7 @@
 
 mod access;
 mod backoff;
+mod barrier;
 mod canary;
 mod check;
 pub mod cli;

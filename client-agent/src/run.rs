@@ -1,6 +1,7 @@
 //! One run of the command, from preparation to record.
 
 use crate::{
+    barrier::guarded,
     clock, dynamic,
     error::AgentError,
     governor::steward::{Costs, Steward},
@@ -19,6 +20,7 @@ use crate::{
     program::{KnownProgram, Program},
     pt::{PtRefusal, PtSource, TraceRequest, Tracing},
     recording::{Moment, Recording},
+    say::say,
     shared_memory::{RegionFile, RegionSettings},
     tracked::TrackedBuild,
 };
@@ -202,6 +204,12 @@ impl Supervisor<'_> {
         let goes_on = policy.is_some_and(|policy| !policy.end_it);
         let mut hung = None;
         let mut kept = false;
+        // How the command ends is known, or will be, whatever becomes of its record.
+        let mut keep = |record: RunRecord| {
+            if let Err(defect) = guarded("keeping the record of a run", || keep(record)) {
+                say(defect);
+            }
+        };
         let ended = supervise::wait_watching(pid, self.queue, policy, &mut |hang| {
             if goes_on {
                 // Nobody knows when it ends, and the report is wanted now.

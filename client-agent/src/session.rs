@@ -180,7 +180,7 @@ impl<'a> Session<'a> {
         let mut keep = |record: RunRecord| {
             if let Some(ledger) = &ledger {
                 let cost = record.variant.map(|_| record.tracking.cost_ns);
-                ledger.settle(record.cpu_us * 1000, next.reserved, cost);
+                ledger.settle(record.cpu_us.saturating_mul(1000), next.reserved, cost);
             }
             if let Some(path) = &counts {
                 let mut canary = Canary::load(path);

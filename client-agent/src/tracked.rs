@@ -41,6 +41,17 @@ impl TrackedBuild {
         self.file.as_fd()
     }
 
+    /// One that is the program itself, for tests of what comes after a run.
+    #[cfg(test)]
+    pub fn that_is(program: &KnownProgram, variant: VariantRef) -> TrackedBuild {
+        let applied = Applied {
+            bytes: program.bytes.clone(),
+            watches: true,
+            version: 1,
+        };
+        seal(applied, program, variant).expect("can be sealed")
+    }
+
     /// Where the runtime in it starts, as its file counts addresses.
     pub fn start(&self) -> Option<u64> {
         self.start

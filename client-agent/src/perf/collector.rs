@@ -134,7 +134,7 @@ impl Watching {
 
     fn look(&mut self) {
         let hits = self.new_hits();
-        self.hits += hits;
+        self.hits = self.hits.saturating_add(hits);
         if self.hits >= MOST_HITS {
             self.end_early(self.enough_hits());
         }
@@ -190,7 +190,7 @@ impl Watching {
         receiver.drain();
         let hits = receiver.new_hits();
         self.steward.note_hits(hits);
-        self.hits += hits;
+        self.hits = self.hits.saturating_add(hits);
         // The handler of SIGTRAP has room for as many, and ends it itself.
         if self.hits >= MOST_HITS && receiver.can_be_seen() && self.ended_early.is_none() {
             self.ended_early = Some(self.enough_hits());
@@ -198,7 +198,8 @@ impl Watching {
         let collected = &mut self.collected;
         for (_, event) in receiver.events() {
             match sys::read_count(event) {
-                Ok(count) => collected.counted += count,
+                // The descriptors come from the program: this may be any number.
+                Ok(count) => collected.counted = collected.counted.saturating_add(count),
                 Err(e) => collected
                     .gaps
                     .push(format!("a watchpoint's counter could not be read: {e}")),
