@@ -4,14 +4,16 @@
 //! the same size by a secret permutation that keeps zero at zero and the sign in
 //! place: equal values stay equal and different ones different, which is all
 //! that most diagnoses need, and nobody without the secret can turn them back.
-//! The secret is the operator's and never sent; it is combined with the
-//! campaign, so that values cannot be compared across diagnoses.
+//! The secret (`secret.rs`) is never sent, only a fingerprint of it, because values
+//! that different secrets disguised cannot be compared; it is combined with the
+//! campaign, so that values cannot be compared across diagnoses either.
 //! `control-flow-only` sends no values and no addresses of data at all.
 //!
 //! Addresses of data stay under `shapes`: two accesses are of one location by
 //! their address, and an address says nothing of what is kept there. Registers
 //! and stacks of watchpoint hits hold anything, so only return addresses stay.
 
+use crate::secret::fingerprint;
 use sketch_model::{
     FailureReport, Outcome, Privacy, ProbeEvent, ProbeKind, RunRecord, RuntimeAddress, SIZE_FLAG,
     SeenShapes, TEXT_DISGUISED,
@@ -25,6 +27,7 @@ const ROUNDS: u8 = 6;
 /// Takes out of a record what may not leave the machine.
 pub fn reduce(record: &mut RunRecord, privacy: Privacy, secret: &[u8]) {
     record.privacy = privacy;
+    record.privacy_key = (privacy == Privacy::Shapes).then(|| fingerprint(secret));
     match privacy {
         Privacy::Full => {}
         Privacy::Shapes => shapes(record, secret),

@@ -253,6 +253,7 @@ impl Recording<'_> {
             mappings: Vec::new(),
             gaps: Vec::new(),
             privacy: Privacy::Full,
+            privacy_key: None,
             pt: None,
         }
     }

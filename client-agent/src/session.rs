@@ -11,7 +11,7 @@ use crate::{
     modules::ModuleCache,
     perf::probe,
     policy::WatchWay,
-    preload, privacy,
+    preload, privacy, private_files,
     process::{environment, supervise::Ended, sys},
     program::{KnownProgram, ProgramKind},
     pt::PtSource,
@@ -93,7 +93,7 @@ impl<'a> Session<'a> {
             say(reason);
         }
         let store = arguments.store_record.as_ref().and_then(|path| {
-            File::create(path)
+            private_files::create(path)
                 .inspect_err(|reason| {
                     let path = path.display();
                     say(format_args!(

@@ -6,7 +6,7 @@ use crate::{
     error::AgentError,
     modules::MainModule,
     newest::Newest,
-    preload::write_whole,
+    private_files::write_whole,
     process::sys::{self, MemoryUse},
     program::KnownProgram,
     upstream::Upstream,

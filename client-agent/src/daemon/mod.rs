@@ -20,6 +20,7 @@ use crate::{
     preload::{default_cache, prepare_cache},
     process::sys,
     say::say,
+    secret,
     server::Server,
     spool::Worth,
 };
@@ -31,7 +32,7 @@ use std::{
     io::{self, BufReader},
     os::unix::{
         ffi::OsStrExt,
-        fs::PermissionsExt,
+        fs::{DirBuilderExt, PermissionsExt},
         net::{UnixListener, UnixStream},
     },
     path::{Path, PathBuf},
@@ -74,6 +75,11 @@ pub fn serve(config_path: Option<&Path>) -> Result<(), AgentError> {
         .folder
         .clone()
         .unwrap_or_else(|| cache.join("spool"));
+    if config.disguises_values()
+        && let Err(why) = secret::read_or_make(&secret::path(&config, &cache))
+    {
+        say(format_args!("this machine has no privacy secret: {why}"));
+    }
     let keeper = Keeper::start(
         &spool,
         config.spool.limit(),
@@ -115,7 +121,9 @@ pub fn serve(config_path: Option<&Path>) -> Result<(), AgentError> {
 /// Takes over the socket of a daemon that is gone, never of one that answers.
 fn listen(socket: &Path) -> io::Result<UnixListener> {
     if let Some(folder) = socket.parent() {
-        fs::create_dir_all(folder)?;
+        // Whoever may use the socket must get there: its group, as the socket says.
+        let mut builder = fs::DirBuilder::new();
+        builder.recursive(true).mode(0o750).create(folder)?;
     }
     if UnixStream::connect(socket).is_ok() {
         return Err(io::Error::other(
@@ -236,6 +244,11 @@ impl Daemon {
                 let path = Path::new(OsStr::from_bytes(&body));
                 let mut configuration = lock(&self.configuration);
                 serde_json::to_vec(configuration.fresh().policy_for(path)).map_err(words)
+            }
+            Kind::Secret => {
+                let mut configuration = lock(&self.configuration);
+                let config = configuration.fresh();
+                secret::read_or_make(&secret::path(config, &secret::cache(config)))
             }
             Kind::Assignment => {
                 let request = serde_json::from_slice(&body).map_err(words)?;

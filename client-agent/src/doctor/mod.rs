@@ -1,6 +1,7 @@
 //! `failsketch-agent doctor`: what this machine can do, found by doing it.
 
 mod limits;
+mod privacy;
 mod signals;
 mod upstream;
 
@@ -57,6 +58,7 @@ pub fn examine(config: &Config) -> Vec<Finding> {
         upstream::key(config),
     ];
     findings.extend(upstream::token(config));
+    findings.push(privacy::values(config));
     findings.extend(upstream::server_and_clock(config));
     findings
 }
