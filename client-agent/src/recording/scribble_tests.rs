@@ -36,7 +36,7 @@ use std::{
 };
 
 const CASES: u32 = 48;
-const SOAK_CASES: u32 = 20_000;
+const SOAK_CASES: u32 = 10_000;
 const LARGEST_RECORD: usize = 15 << 20;
 const VARIANT: VariantRef = VariantRef {
     campaign: CampaignId(1),
