@@ -2,7 +2,7 @@
 
 use crate::policy::WatchWay;
 use crate::policy::file::Config;
-use crate::run::repeat;
+use crate::run::{barrier, repeat};
 use crate::stderr_log::say;
 use crate::{daemon, doctor};
 use clap::{Args, Parser, Subcommand};
@@ -172,6 +172,7 @@ fn percent(text: &str) -> Result<f64, String> {
 
 /// The whole program.
 pub fn main() -> ExitCode {
+    barrier::say_panics_in_one_line();
     match Cli::parse().command {
         Command::Run(arguments) => match repeat::run(&arguments) {
             Ok(Some(ended)) => ended.ending.imitate(),

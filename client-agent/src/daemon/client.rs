@@ -76,6 +76,11 @@ impl DaemonClient {
         serde_json::from_slice(&body).map_err(|e| self.unreachable(e.into()))
     }
 
+    /// The machine's secret for disguised values.
+    pub fn secret(&self) -> Result<Vec<u8>, AgentError> {
+        self.ask(Kind::Secret, &[], Duration::from_secs(1))
+    }
+
     pub fn assignment(&self, request: &AssignmentRequest) -> Result<Assignment, AgentError> {
         self.ask_json(Kind::Assignment, request, Duration::from_secs(3))
     }

@@ -20,6 +20,7 @@ use crate::error::AgentError;
 use crate::policy::file::Config;
 use crate::process::preload::{default_cache, prepare_cache};
 use crate::process::sys;
+use crate::record::secret;
 use crate::stderr_log::say;
 use assignment_feed::Plans;
 use keeper::Keeper;
@@ -29,7 +30,7 @@ use std::{
     io::{self, BufReader},
     os::unix::{
         ffi::OsStrExt,
-        fs::PermissionsExt,
+        fs::{DirBuilderExt, PermissionsExt},
         net::{UnixListener, UnixStream},
     },
     path::{Path, PathBuf},
@@ -72,6 +73,11 @@ pub fn serve(config_path: Option<&Path>) -> Result<(), AgentError> {
         .folder
         .clone()
         .unwrap_or_else(|| cache.join("spool"));
+    if config.disguises_values()
+        && let Err(why) = secret::read_or_make(&secret::path(&config, &cache))
+    {
+        say(format_args!("this machine has no privacy secret: {why}"));
+    }
     let keeper = Keeper::start(
         &spool,
         config.spool.limit(),
@@ -113,7 +119,9 @@ pub fn serve(config_path: Option<&Path>) -> Result<(), AgentError> {
 /// Takes over the socket of a daemon that is gone, never of one that answers.
 fn listen(socket: &Path) -> io::Result<UnixListener> {
     if let Some(folder) = socket.parent() {
-        fs::create_dir_all(folder)?;
+        // Whoever may use the socket must get there: its group, as the socket says.
+        let mut builder = fs::DirBuilder::new();
+        builder.recursive(true).mode(0o750).create(folder)?;
     }
     if UnixStream::connect(socket).is_ok() {
         return Err(io::Error::other(
@@ -234,6 +242,11 @@ impl Daemon {
                 let path = Path::new(OsStr::from_bytes(&body));
                 let mut configuration = lock(&self.configuration);
                 serde_json::to_vec(configuration.fresh().policy_for(path)).map_err(words)
+            }
+            Kind::Secret => {
+                let mut configuration = lock(&self.configuration);
+                let config = configuration.fresh();
+                secret::read_or_make(&secret::path(config, &secret::cache(config)))
             }
             Kind::Assignment => {
                 let request = serde_json::from_slice(&body).map_err(words)?;

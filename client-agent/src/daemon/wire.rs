@@ -37,6 +37,8 @@ kinds! {
     Patch = b'P',
     /// Question: a path. Answer: the policy for that program.
     Policy = b'Y',
+    /// Question: nothing. Answer: the secret that values are disguised by.
+    Secret = b'S',
     /// Question: the record of a successful run. Answer: nothing, once it is safe.
     Success = b'R',
     /// Question: the record of a failing run. Answer: nothing, once it is safe.

@@ -5,6 +5,7 @@
 
 use crate::delivery::connection::Access;
 use crate::error::AgentError;
+use serde::Deserialize;
 use sketch_model::{
     Assignment, AssignmentRequest, Assignments, AssignmentsRequest, Schema, VariantRef,
 };
@@ -15,6 +16,17 @@ const FOR_THE_ASSIGNMENT: Duration = Duration::from_secs(2);
 const FOR_THE_PATCH: Duration = Duration::from_secs(5);
 const LARGEST_ANSWER: u64 = 1 << 20;
 const LARGEST_PATCH: u64 = 1 << 30;
+/// Of ten thousand agents.
+const LARGEST_LIST: u64 = 16 << 20;
+
+/// An agent as the server has seen it.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+pub struct ServerAgent {
+    pub agent: String,
+    /// Which secret disguises its values, if one does.
+    #[serde(default)]
+    pub privacy_key: Option<String>,
+}
 
 /// A server, by the way to it.
 #[derive(Clone, Debug)]
@@ -75,6 +87,22 @@ impl Server {
         let date = date.and_then(|d| d.to_str().ok()).map(str::to_owned);
         read(response, "its health", LARGEST_ANSWER)?;
         Ok(date)
+    }
+
+    /// The agents that the server has heard of, if it tells us: a server that asks for
+    /// tokens tells developers only.
+    pub fn agents(&self) -> Result<Vec<ServerAgent>, AgentError> {
+        const WHAT: &str = "its agents";
+        let question = self.http.get(format!("{}/api/v1/agents", self.url));
+        let response = self
+            .signed(question, FOR_THE_ASSIGNMENT)?
+            .call()
+            .map_err(|e| self.unreachable(e))?;
+        let answer = read(response, WHAT, LARGEST_LIST)?;
+        serde_json::from_slice(&answer).map_err(|e| AgentError::ServerAnswer {
+            what: WHAT,
+            reason: e.to_string(),
+        })
     }
 
     /// A question and its answer, both JSON.

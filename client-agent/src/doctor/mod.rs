@@ -1,6 +1,7 @@
 //! `failsketch-agent doctor`: what this machine can do, found by doing it.
 
 mod limits;
+mod privacy;
 pub(crate) mod server;
 
 use crate::intel_pt::{PtRefusal, PtSource};
@@ -53,6 +54,7 @@ pub fn examine(config: &Config) -> Vec<Finding> {
         server::key(config),
     ];
     findings.extend(server::token(config));
+    findings.push(privacy::values(config));
     findings.extend(server::server_and_clock(config));
     findings
 }

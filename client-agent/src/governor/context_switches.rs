@@ -56,9 +56,9 @@ impl Switches {
     fn note(&mut self, living: HashMap<u32, u64>) -> u64 {
         let before = |tid: &u32| self.living.get(tid).copied().unwrap_or(0);
         let increases = living.iter().map(|(tid, n)| n.saturating_sub(before(tid)));
-        let more = increases.sum();
+        let more = increases.fold(0, u64::saturating_add);
         self.living = living;
-        self.seen += more;
+        self.seen = self.seen.saturating_add(more);
         more
     }
 

@@ -81,7 +81,7 @@ impl Account {
             self.excess_ns = self.excess_ns / NEWS * (NEWS - 1) + excess / NEWS;
         }
         // More than a run needs is not saved up: it would be spent all at once.
-        let most = (2 * self.excess_ns).max(BUCKET_NS);
+        let most = self.excess_ns.saturating_mul(2).max(BUCKET_NS);
         let most = i64::try_from(most).unwrap_or(i64::MAX);
         self.balance_ns = self.balance_ns.saturating_add(change).min(most);
     }

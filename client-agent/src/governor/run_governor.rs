@@ -124,10 +124,10 @@ impl Steward {
     /// One look. `hits` are those since the last one. Answers whether the
     /// watchpoints are to be turned on or off.
     pub fn look(&mut self, hits: u64) -> Option<bool> {
-        self.hits += hits;
+        self.note_hits(hits);
         let pid = self.region.pid()?;
         let now = Tsc(clock::counter());
-        self.looks += 1;
+        self.looks = self.looks.wrapping_add(1);
         let patience = ALONE_NS * self.terms.ticks_per_ns;
         self.region.look(now.0, patience as u64);
         let cpu_ns = sys::cpu_ns(pid).unwrap_or(self.cpu_ns);
@@ -161,10 +161,10 @@ impl Steward {
         if self.share.is_none() || !self.region.watch_is_open() || self.watch_is_released() {
             return;
         }
-        let cost_ns = self.switches.more(pid) * SWITCH_NS;
+        let cost_ns = self.switches.more(pid).saturating_mul(SWITCH_NS);
         match self.released {
             false => self.charge(cost_ns),
-            true => self.late_ns += cost_ns,
+            true => self.late_ns = self.late_ns.saturating_add(cost_ns),
         }
     }
 
@@ -174,7 +174,7 @@ impl Steward {
         let share = self.share?;
         let seen = self.switches.seen();
         let most_ns = (BUCKET_NS as f64 + share * self.cpu_ns as f64) / 2.0;
-        ((seen * SWITCH_NS) as f64 > most_ns).then_some(seen)
+        (seen as f64 * SWITCH_NS as f64 > most_ns).then_some(seen)
     }
 
     /// Ends the watching of this run: no slot is aimed again, and the process is to
@@ -248,7 +248,7 @@ impl Steward {
 
     /// Hits that came between two looks, or after the last one.
     pub fn note_hits(&mut self, hits: u64) {
-        self.hits += hits;
+        self.hits = self.hits.saturating_add(hits);
     }
 
     /// Call when the process has ended and all hits are known.

@@ -126,7 +126,7 @@ impl Governor {
     fn while_off(&mut self, reading: Reading, credit: i64, hits: u64) -> Option<Turn> {
         if self.open.is_none() {
             // Hooks turned it off. A time that cannot be theirs is not used.
-            let since = reading.off_since.clamp(self.on_since, reading.now);
+            let since = reading.off_since.max(self.on_since).min(reading.now);
             self.pause(since, reading.off_reason);
         }
         let bucket = Governor::bucket(&self.terms);

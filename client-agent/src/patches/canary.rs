@@ -7,7 +7,7 @@
 //! that every run on the machine sees them; two runs that end in the same
 //! instant may lose a count, which delays a verdict and never makes a wrong one.
 
-use crate::process::preload::write_whole;
+use crate::private_files::write_whole;
 use serde::{Deserialize, Serialize};
 use sketch_model::{FailureKind, Outcome, RunRecord};
 use std::{

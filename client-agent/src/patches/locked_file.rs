@@ -4,10 +4,10 @@
 //! A file that cannot be read or written begins anew each time, and no run fails for
 //! it.
 
-use crate::process::preload::write_whole;
+use crate::private_files::{self, write_whole};
 use serde::{Serialize, de::DeserializeOwned};
 use std::{
-    fs::{self, File},
+    fs,
     marker::PhantomData,
     path::{Path, PathBuf},
 };
@@ -34,7 +34,7 @@ impl<T: Default + Serialize + DeserializeOwned> Kept<T> {
     /// Every change counts, whoever makes one at the same time.
     pub fn change<A>(&self, change: impl FnOnce(&mut T) -> A) -> A {
         let kind = self.file.extension().unwrap_or_default().to_string_lossy();
-        let lock = File::create(self.file.with_extension(format!("{kind}-lock")));
+        let lock = private_files::create(&self.file.with_extension(format!("{kind}-lock")));
         let _held = lock.and_then(|file| file.lock().map(|()| file));
         let bytes = fs::read(&self.file).unwrap_or_default();
         let mut value: T = serde_json::from_slice(&bytes).unwrap_or_default();

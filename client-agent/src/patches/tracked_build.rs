@@ -4,8 +4,8 @@
 use crate::delivery::upstream::Upstream;
 use crate::error::AgentError;
 use crate::patches::rollback_guard::Newest;
+use crate::private_files::write_whole;
 use crate::process::modules::MainModule;
-use crate::process::preload::write_whole;
 use crate::process::sys::{self, MemoryUse};
 use crate::run::program::KnownProgram;
 use code_patch::PublicKey;
@@ -38,6 +38,17 @@ pub struct TrackedBuild {
 impl TrackedBuild {
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
+    }
+
+    /// One that is the program itself, for tests of what comes after a run.
+    #[cfg(test)]
+    pub fn that_is(program: &KnownProgram, variant: VariantRef) -> TrackedBuild {
+        let applied = Applied {
+            bytes: program.bytes.clone(),
+            watches: true,
+            version: 1,
+        };
+        seal(applied, program, variant).expect("can be sealed")
     }
 
     /// Where the runtime in it starts, as its file counts addresses.

@@ -9,6 +9,7 @@ use crate::{
     policy::{Policy, fits},
 };
 use serde::Deserialize;
+use sketch_model::Privacy;
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -37,7 +38,7 @@ pub struct Config {
     pub cache: Option<PathBuf>,
     /// Where the daemon listens.
     pub socket: Option<PathBuf>,
-    /// A file with the operator's secret for `privacy = "shapes"`.
+    /// A file with the secret for `privacy = "shapes"`; made if it is not there.
     pub privacy_secret: Option<PathBuf>,
     pub spool: SpoolConfig,
     /// The policy of programs without one of their own.
@@ -109,6 +110,14 @@ impl Config {
         Ok(config)
     }
 
+    /// Whether some program's values leave this machine disguised.
+    pub fn disguises_values(&self) -> bool {
+        let own = self.program.iter().map(|program| &program.policy);
+        std::iter::once(&self.policy)
+            .chain(own)
+            .any(|policy| policy.privacy == Privacy::Shapes)
+    }
+
     /// The policy for a program.
     pub fn policy_for(&self, program: &Path) -> &Policy {
         self.program
@@ -121,7 +130,6 @@ impl Config {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sketch_model::Privacy;
 
     #[test]
     fn a_file_gives_each_program_its_policy() {
@@ -144,9 +152,16 @@ mod tests {
     }
 
     #[test]
-    fn the_file_that_is_shipped_says_what_happens_without_one() {
+    fn the_file_that_is_shipped_says_what_happens_without_one_but_for_privacy() {
         let shipped = Config::parse(include_str!("../../packaging/agent.toml")).expect("is right");
-        assert_eq!(shipped.policy, Policy::default());
+        // But for this: a machine that is installed sends no values as they are.
+        assert_eq!(shipped.policy.privacy, Privacy::Shapes);
+        assert!(shipped.disguises_values() && !Config::default().disguises_values());
+        let policy = Policy {
+            privacy: Policy::default().privacy,
+            ..shipped.policy
+        };
+        assert_eq!(policy, Policy::default());
         assert_eq!(shipped.spool, SpoolConfig::default());
     }
 

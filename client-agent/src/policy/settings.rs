@@ -15,6 +15,7 @@ use crate::error::AgentError;
 use crate::policy::Policy;
 use crate::policy::file::Config;
 use crate::process::{preload, sys};
+use crate::record::secret;
 use crate::stderr_log::say;
 use code_patch::PublicKey;
 use sketch_model::{AgentId, Privacy};
@@ -59,7 +60,7 @@ impl Settings {
             .unwrap_or_else(preload::default_cache);
         let given = arguments.key.as_ref().or(config.key.as_ref());
         let key = given.and_then(|given| public_key(given).inspect_err(|e| say(e)).ok());
-        let secret = secret(&config, &mut policy);
+        let secret = privacy_secret(&config, daemon.as_ref(), &cache, &mut policy);
         let grace = Duration::try_from_secs_f64(arguments.grace).unwrap_or_default();
         let name = arguments.agent.clone().or_else(|| config.agent.clone());
         Settings {
@@ -163,21 +164,26 @@ fn apply_flags(policy: &mut Policy, arguments: &RunArguments) {
 
 /// The secret, or a policy that needs none: values whose disguise anybody could
 /// undo are not sent at all.
-fn secret(config: &Config, policy: &mut Policy) -> Vec<u8> {
+fn privacy_secret(
+    config: &Config,
+    daemon: Option<&DaemonClient>,
+    cache: &Path,
+    policy: &mut Policy,
+) -> Vec<u8> {
     if policy.privacy != Privacy::Shapes {
         return Vec::new();
     }
-    let read = match &config.privacy_secret {
-        Some(path) => fs::read(path).map_err(|e| format!("cannot read {}: {e}", path.display())),
-        None => Err("the configuration names no privacy_secret".into()),
+    let from_file = || secret::read_or_make(&secret::path(config, cache));
+    let found = match daemon.map(DaemonClient::secret) {
+        Some(Ok(secret)) => secret::checked(secret),
+        // It may be older than this agent.
+        Some(Err(_)) | None => from_file(),
     };
-    match read {
-        Ok(secret) if secret.len() >= 16 => return secret,
-        Ok(_) => say("only control flow is sent: the privacy secret is shorter than 16 bytes"),
-        Err(reason) => say(format_args!("only control flow is sent: {reason}")),
-    }
-    policy.privacy = Privacy::ControlFlowOnly;
-    Vec::new()
+    found.unwrap_or_else(|why| {
+        say(format_args!("only control flow is sent: {why}"));
+        policy.privacy = Privacy::ControlFlowOnly;
+        Vec::new()
+    })
 }
 
 /// The pinned key: from a file, or the text itself.

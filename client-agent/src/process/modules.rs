@@ -7,7 +7,14 @@
 use formats::elf::ElfFacts;
 use formats::proc_maps::{self, MappedRange};
 use sketch_model::{Mapping, RuntimeAddress};
-use std::{collections::HashMap, fs, io, os::unix::fs::MetadataExt, path::Path, sync::Arc};
+use std::{
+    collections::HashMap,
+    fs::{self, File},
+    io::{self, Read},
+    os::unix::fs::MetadataExt,
+    path::Path,
+    sync::Arc,
+};
 
 /// An executable mapping and, where it could be read, its file.
 #[derive(Clone, Debug)]
@@ -48,6 +55,14 @@ impl MainModule {
     }
 }
 
+/// Mappings that are looked at. The text that a crash leaves has room for fewer, unless
+/// the program has written over it.
+pub const MOST_MODULES: usize = 4096;
+/// A longer file is not read, nor are more bytes than these for one list of mappings: the
+/// list lies where the program can write, and may name any files.
+const LARGEST_FILE: u64 = 2 << 30;
+const MOST_BYTES: u64 = 4 << 30;
+
 /// A file's identity on disk: device, inode, size and change time.
 type Identity = (u64, u64, u64, i64, i64);
 
@@ -58,8 +73,13 @@ pub struct ModuleCache {
 }
 
 impl ModuleCache {
-    fn file(&mut self, path: &str) -> io::Result<Option<Arc<ElfFacts>>> {
+    /// `left` is how many bytes may still be read.
+    fn file(&mut self, path: &str, left: &mut u64) -> io::Result<Option<Arc<ElfFacts>>> {
         let about = fs::metadata(path)?;
+        // A device or a pipe may never end.
+        if !about.is_file() {
+            return Ok(None);
+        }
         let identity = (
             about.dev(),
             about.ino(),
@@ -69,8 +89,15 @@ impl ModuleCache {
         );
         match self.files.get(path) {
             Some((known, facts)) if *known == identity => Ok(facts.clone()),
+            _ if about.size() > LARGEST_FILE.min(*left) => Ok(None),
             _ => {
-                let facts = ElfFacts::read(&fs::read(path)?).map(Arc::new);
+                *left -= about.size();
+                // Files that only look like some say that they are empty.
+                let mut bytes = Vec::new();
+                File::open(path)?
+                    .take(about.size())
+                    .read_to_end(&mut bytes)?;
+                let facts = ElfFacts::read(&bytes).map(Arc::new);
                 self.files
                     .insert(path.to_string(), (identity, facts.clone()));
                 Ok(facts)
@@ -80,14 +107,15 @@ impl ModuleCache {
 
     /// The modules of a maps text, the main one renamed.
     pub fn modules(&mut self, maps: &str, main: &MainModule) -> Vec<Module> {
+        let mut left = MOST_BYTES;
         proc_maps::executable(maps)
-            .into_iter()
+            .take(MOST_MODULES)
             .map(|mut range| {
                 let facts = if main.is_mapped_as(&range.path) {
                     range.path = main.path.clone();
                     Some(main.facts.clone())
                 } else if Path::new(&range.path).is_absolute() {
-                    self.file(&range.path).ok().flatten()
+                    self.file(&range.path, &mut left).ok().flatten()
                 } else {
                     None
                 };
@@ -97,5 +125,38 @@ impl ModuleCache {
                 Module { range, bias, facts }
             })
             .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The list of mappings lies where the program can write: it may name anything.
+    #[test]
+    fn only_regular_files_are_read_and_only_so_many() {
+        let bytes = fs::read("/proc/self/exe").expect("readable");
+        let main = MainModule {
+            path: "/program".into(),
+            mapped_as: "/program".into(),
+            facts: Arc::new(ElfFacts::read(&bytes).expect("is ELF")),
+        };
+        let mut cache = ModuleCache::default();
+        let text = "1000-2000 r-xp 00000000 00:00 0 /dev/zero\n\
+                    3000-4000 r-xp 00000000 00:00 0 /proc/self/mem\n\
+                    5000-6000 r-xp 00000000 00:00 0 /proc/self/exe\n";
+        let modules = cache.modules(text, &main);
+        let read: Vec<bool> = modules.iter().map(|m| m.facts.is_some()).collect();
+        assert_eq!(read, [false, false, true]);
+        let zero = cache.files.contains_key("/dev/zero");
+        assert!(!zero, "it would never have ended");
+
+        let mut left = 1000;
+        let about = cache.file("/bin/sh", &mut left).expect("is there");
+        assert!(about.is_none() && left == 1000, "more than is left");
+
+        let line = "1000-2000 r-xp 00000000 00:00 0 /program\n";
+        let many = cache.modules(&line.repeat(2 * MOST_MODULES), &main);
+        assert_eq!(many.len(), MOST_MODULES);
     }
 }

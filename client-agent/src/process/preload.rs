@@ -1,10 +1,14 @@
 //! The runtime as a file, for LD_PRELOAD: written once into the cache under a
 //! name made of its content, and compared with that content before every use.
 
-use crate::{error::AgentError, process::sys};
+use crate::{
+    error::AgentError,
+    private_files::{create_folder, write_whole},
+    process::sys,
+};
 use std::{
     fs, io,
-    os::unix::fs::{DirBuilderExt, MetadataExt},
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
@@ -31,11 +35,7 @@ pub fn prepare_cache(cache: &Path) -> Result<(), AgentError> {
         path: cache.to_path_buf(),
         reason,
     };
-    fs::DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(cache)
-        .map_err(|e| failed("create the folder", e))?;
+    create_folder(cache).map_err(|e| failed("create the folder", e))?;
     let about = fs::metadata(cache).map_err(|e| failed("look at the folder", e))?;
     if about.uid() != sys::user_id() {
         return Err(failed(
@@ -58,23 +58,4 @@ pub fn preload_file(cache: &Path) -> Result<PathBuf, AgentError> {
     }
     write_whole(&path, runtime::PRELOAD)?;
     Ok(path)
-}
-
-/// Writes beside the target and renames, so that nobody ever sees half a file.
-pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), AgentError> {
-    let failed = |action, reason| AgentError::File {
-        action,
-        path: path.to_path_buf(),
-        reason,
-    };
-    let unique = sys::random_u64().map_err(|e| AgentError::call("getrandom", e))?;
-    let temporary = path.with_extension(format!("{unique:016x}.tmp"));
-    fs::write(&temporary, bytes)
-        .and_then(|()| fs::rename(&temporary, path))
-        .map_err(|e| {
-            // Nothing half-written may stay; that it cannot be removed either
-            // says no more than the error itself.
-            let _ = fs::remove_file(&temporary);
-            failed("write", e)
-        })
 }

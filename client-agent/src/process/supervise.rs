@@ -8,6 +8,8 @@ use super::{
 };
 use crate::error::AgentError;
 use crate::process::hang::{Hang, HangPolicy, HangWatch};
+use crate::run::barrier::guarded;
+use crate::stderr_log::say;
 use std::{io, mem::MaybeUninit, os::fd::AsRawFd};
 
 /// How a process ended.
@@ -71,13 +73,20 @@ pub fn wait_watching(
             if waiting.iter().all(|entry| entry.revents == 0)
                 && let Some(mut watching) = watch.take()
             {
-                if watching.hangs() {
+                // Whatever goes wrong here, the command is waited for to its end.
+                let looked = guarded("looking whether the program hangs", || {
+                    if !watching.hangs() {
+                        return Some(watching);
+                    }
                     on_hang(watching.describe());
-                    if policy.is_some_and(|policy| policy.end_it) {
+                    None
+                });
+                match looked {
+                    Ok(None) if policy.is_some_and(|policy| policy.end_it) => {
                         sys::send_signal(pid, libc::SIGKILL);
                     }
-                } else {
-                    watch = Some(watching);
+                    Ok(still) => watch = still,
+                    Err(defect) => say(defect),
                 }
             }
             while let Some(received) = queue.next() {

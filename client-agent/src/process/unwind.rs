@@ -11,6 +11,7 @@ use framehop::{
     x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64},
 };
 use sketch_model::{StackFrame, StaticAddress, ThreadStack};
+use std::{collections::BTreeSet, sync::Arc};
 
 /// Deeper stacks are cut; runaway recursion has nothing to say below.
 const MOST_FRAMES: usize = 256;
@@ -23,7 +24,10 @@ pub fn unwind(crash: &CrashCapture, modules: &[Module]) -> ThreadStack {
         truncated: None,
         waits_for: None,
     };
-    let unwinder = unwinder(modules);
+    let mut unwinder = UnwinderX86_64::new();
+    // Which modules it has: only those that the stack leads to, so that no more are
+    // read than there are frames, whatever the list of mappings says.
+    let mut added = BTreeSet::new();
     let mut cache = CacheX86_64::new();
     let mut read_stack = |address: u64| crash.stack_word(address).ok_or(());
     let mut registers = UnwindRegsX86_64::new(crash.rip, crash.rsp(), crash.rbp());
@@ -58,7 +62,8 @@ pub fn unwind(crash: &CrashCapture, modules: &[Module]) -> ThreadStack {
 
     loop {
         let lookup = frame.address_for_lookup();
-        let Some(module) = modules.iter().find(|m| m.range.contains(lookup)) else {
+        let found = modules.iter().position(|m| m.range.contains(lookup));
+        let Some((number, module)) = found.map(|number| (number, &modules[number])) else {
             stack.truncated = Some(format!("no file is mapped at {lookup:#x}"));
             return stack;
         };
@@ -81,6 +86,11 @@ pub fn unwind(crash: &CrashCapture, modules: &[Module]) -> ThreadStack {
             stack.truncated = Some(format!("only {MOST_FRAMES} frames are kept"));
             return stack;
         }
+        if added.insert(number)
+            && let Some(described) = described(module)
+        {
+            unwinder.add_module(described);
+        }
         match unwinder.unwind_frame(frame, &mut registers, &mut cache, &mut read_stack) {
             Ok(Some(return_address)) => match FrameAddress::from_return_address(return_address) {
                 Some(next) => frame = next,
@@ -99,40 +109,35 @@ pub fn unwind(crash: &CrashCapture, modules: &[Module]) -> ThreadStack {
     }
 }
 
-fn unwinder(modules: &[Module]) -> UnwinderX86_64<Vec<u8>> {
-    let mut unwinder = UnwinderX86_64::new();
-    for module in modules {
-        let (Some(facts), Some(bias)) = (&module.facts, module.bias) else {
-            continue;
-        };
-        // A tracked build has code and tables of its own behind the program's.
-        let appended = facts.appended.text.as_ref();
-        let is_appended = appended.is_some_and(|text| {
-            let start = text.start.wrapping_add(bias);
-            (module.range.start..module.range.end).contains(&start)
-        });
-        let tables = match is_appended {
-            true => &facts.appended,
-            false => &facts.unwindable,
-        };
-        let eh_frame = tables.eh_frame.as_ref();
-        // Its index serves both sets of tables, and names only one as its base: the
-        // unwinder would look in the wrong one. Without it, it makes its own.
-        let eh_frame_hdr = tables.eh_frame_hdr.as_ref().filter(|_| !is_appended);
-        unwinder.add_module(framehop::Module::new(
-            module.range.path.clone(),
-            module.range.start..module.range.end,
-            bias,
-            ExplicitModuleSectionInfo {
-                base_svma: 0,
-                text_svma: tables.text.clone(),
-                eh_frame_svma: eh_frame.map(|s| s.addresses.clone()),
-                eh_frame: eh_frame.map(|s| s.bytes.clone()),
-                eh_frame_hdr_svma: eh_frame_hdr.map(|s| s.addresses.clone()),
-                eh_frame_hdr: eh_frame_hdr.map(|s| s.bytes.clone()),
-                ..Default::default()
-            },
-        ));
-    }
-    unwinder
+/// What the unwinder needs of a module; `None` if its file was not read.
+fn described(module: &Module) -> Option<framehop::Module<Arc<[u8]>>> {
+    let (facts, bias) = (module.facts.as_ref()?, module.bias?);
+    // A tracked build has code and tables of its own behind the program's.
+    let appended = facts.appended.text.as_ref();
+    let is_appended = appended.is_some_and(|text| {
+        let start = text.start.wrapping_add(bias);
+        (module.range.start..module.range.end).contains(&start)
+    });
+    let tables = match is_appended {
+        true => &facts.appended,
+        false => &facts.unwindable,
+    };
+    let eh_frame = tables.eh_frame.as_ref();
+    // Its index serves both sets of tables, and names only one as its base: the
+    // unwinder would look in the wrong one. Without it, it makes its own.
+    let eh_frame_hdr = tables.eh_frame_hdr.as_ref().filter(|_| !is_appended);
+    Some(framehop::Module::new(
+        module.range.path.clone(),
+        module.range.start..module.range.end,
+        bias,
+        ExplicitModuleSectionInfo {
+            base_svma: 0,
+            text_svma: tables.text.clone(),
+            eh_frame_svma: eh_frame.map(|s| s.addresses.clone()),
+            eh_frame: eh_frame.map(|s| s.bytes.clone()),
+            eh_frame_hdr_svma: eh_frame_hdr.map(|s| s.addresses.clone()),
+            eh_frame_hdr: eh_frame_hdr.map(|s| s.bytes.clone()),
+            ..Default::default()
+        },
+    ))
 }

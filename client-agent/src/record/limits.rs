@@ -47,12 +47,17 @@ pub fn watch_record(
         hits,
         counted: collected.counted,
         armed: status.armed,
-        skipped_aims: status.arm_errors
-            + status.arms_contended
-            + status.arms_over_limit
-            + status.arms_sandboxed
-            + status.arms_own_stack
-            + u64::from(collected.ended_early),
+        // The program may have written anything over these.
+        skipped_aims: [
+            status.arm_errors,
+            status.arms_contended,
+            status.arms_over_limit,
+            status.arms_sandboxed,
+            status.arms_own_stack,
+            u64::from(collected.ended_early),
+        ]
+        .into_iter()
+        .fold(0, u64::saturating_add),
         disarmed: status.disarms,
         refused,
     }
@@ -118,7 +123,8 @@ const LEFT_OUT: [LeaveOut; 3] = [
         !std::mem::take(&mut record.watch.hits).is_empty()
     }),
     ("what threads recorded was", |record| {
-        record.unrecorded_threads += record.threads.len() as u32;
+        let threads = record.threads.len() as u32;
+        record.unrecorded_threads = record.unrecorded_threads.saturating_add(threads);
         !std::mem::take(&mut record.threads).is_empty()
     }),
 ];

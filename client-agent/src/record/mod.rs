@@ -3,3 +3,4 @@
 pub(crate) mod assemble;
 pub(crate) mod limits;
 pub(crate) mod redaction;
+pub(crate) mod secret;

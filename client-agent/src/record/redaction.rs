@@ -4,14 +4,17 @@
 //! the same size by a secret permutation that keeps zero at zero and the sign in
 //! place: equal values stay equal and different ones different, which is all
 //! that most diagnoses need, and nobody without the secret can turn them back.
-//! The secret is the operator's and never sent; it is combined with the
-//! campaign, so that values cannot be compared across diagnoses.
+//! The secret (`secret.rs`) is never sent, only a fingerprint of it, because values
+//! that different secrets disguised cannot be compared; it is combined with the
+//! campaign, so that values cannot be compared across diagnoses either.
 //! `control-flow-only` sends no values and no addresses of data at all.
 //!
 //! Addresses of data stay under `shapes`: two accesses are of one location by
 //! their address, and an address says nothing of what is kept there. Registers
 //! and stacks of watchpoint hits hold anything, so only return addresses stay.
 
+use crate::record::secret::fingerprint;
+use sha2::{Digest, Sha256};
 use sketch_model::{
     FailureReport, Outcome, Privacy, ProbeEvent, ProbeKind, RunRecord, RuntimeAddress, SIZE_FLAG,
     SeenShapes, TEXT_DISGUISED,
@@ -25,6 +28,7 @@ const ROUNDS: u8 = 6;
 /// Takes out of a record what may not leave the machine.
 pub fn reduce(record: &mut RunRecord, privacy: Privacy, secret: &[u8]) {
     record.privacy = privacy;
+    record.privacy_key = (privacy == Privacy::Shapes).then(|| fingerprint(secret));
     match privacy {
         Privacy::Full => {}
         Privacy::Shapes => shapes(record, secret),
@@ -171,10 +175,9 @@ impl Disguise {
         for word in [event.after.0, event.address.0, event.value] {
             input.extend_from_slice(&word.to_le_bytes());
         }
-        let digest = code_patch::sha256_hex(&input);
         event.after = event.before;
         event.address = RuntimeAddress(0);
-        event.value = u64::from_str_radix(&digest[..16], 16).unwrap_or(0);
+        event.value = digest(&input);
         event.size = TEXT_DISGUISED;
     }
 
@@ -196,9 +199,18 @@ impl Disguise {
         input.push(round);
         input.push(bits as u8);
         input.extend_from_slice(&half.to_le_bytes());
-        let digest = code_patch::sha256_hex(&input);
-        u64::from_str_radix(&digest[..16], 16).unwrap_or(0)
+        digest(&input)
     }
+}
+
+/// The first eight bytes of the SHA-256. A record can have a hundred thousand values, a
+/// dozen of these each, and the command's end waits for it.
+fn digest(input: &[u8]) -> u64 {
+    let digest: [u8; 32] = Sha256::digest(input).into();
+    digest
+        .into_iter()
+        .take(8)
+        .fold(0, |number, byte| number << 8 | u64::from(byte))
 }
 
 #[cfg(test)]
@@ -236,6 +248,13 @@ mod tests {
             (one.size, one.address.0, one.after.0),
             (TEXT_DISGUISED, 0, 9)
         );
+    }
+
+    #[test]
+    fn a_value_has_the_same_disguise_in_every_version() {
+        assert_eq!(digest(b"abc"), 0xba78_16bf_8f01_cfea);
+        let digits = &code_patch::sha256_hex(b"secret")[..16];
+        assert_eq!(u64::from_str_radix(digits, 16), Ok(digest(b"secret")));
     }
 
     #[test]

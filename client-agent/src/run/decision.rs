@@ -11,6 +11,7 @@ use crate::patches::canary::{self, Canary};
 use crate::patches::tracked_build::{self, PatchSource, TrackedBuild};
 use crate::policy::WatchWay;
 use crate::policy::settings::Settings;
+use crate::private_files;
 use crate::process::modules::ModuleCache;
 use crate::process::supervise::Ended;
 use crate::process::{environment, preload, sys};
@@ -89,7 +90,7 @@ impl<'a> Session<'a> {
             say(reason);
         }
         let store = arguments.store_record.as_ref().and_then(|path| {
-            File::create(path)
+            private_files::create(path)
                 .inspect_err(|reason| {
                     let path = path.display();
                     say(format_args!(
@@ -176,7 +177,7 @@ impl<'a> Session<'a> {
         let mut keep = |record: RunRecord| {
             if let Some(ledger) = &ledger {
                 let cost = record.variant.map(|_| record.tracking.cost_ns);
-                ledger.settle(record.cpu_us * 1000, next.reserved, cost);
+                ledger.settle(record.cpu_us.saturating_mul(1000), next.reserved, cost);
             }
             if let Some(path) = &counts {
                 let mut canary = Canary::load(path);

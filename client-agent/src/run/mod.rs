@@ -1,5 +1,6 @@
 //! One run of the command, from preparation to record.
 
+pub(crate) mod barrier;
 pub(crate) mod check;
 pub(crate) mod decision;
 pub(crate) mod outcome;
@@ -20,8 +21,10 @@ use crate::process::signals::SignalQueue;
 use crate::process::supervise::{self, Ended};
 use crate::process::{clock, environment, sys};
 use crate::record::assemble::{Moment, Recording};
+use crate::stderr_log::say;
 use crate::watchpoints::collector::Collector;
 use formats::dynamic;
+use barrier::guarded;
 use program::{KnownProgram, Program};
 use runtime::layout::WATCH_SLOTS;
 use sketch_model::{AgentId, RunRecord, Tier};
@@ -203,6 +206,12 @@ impl Supervisor<'_> {
         let goes_on = policy.is_some_and(|policy| !policy.end_it);
         let mut hung = None;
         let mut kept = false;
+        // How the command ends is known, or will be, whatever becomes of its record.
+        let mut keep = |record: RunRecord| {
+            if let Err(defect) = guarded("keeping the record of a run", || keep(record)) {
+                say(defect);
+            }
+        };
         let ended = supervise::wait_watching(pid, self.queue, policy, &mut |hang| {
             if goes_on {
                 // Nobody knows when it ends, and the report is wanted now.

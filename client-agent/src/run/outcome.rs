@@ -1,11 +1,12 @@
 //! Did the run fail, and how? Endings and captures → outcome.
 
 use crate::process::hang::Hang;
-use crate::process::modules::{MainModule, ModuleCache};
+use crate::process::modules::{MOST_MODULES, MainModule, ModuleCache};
 use crate::process::region::{CrashCapture, Remains};
 use crate::process::signals;
 use crate::process::supervise::Ending;
 use crate::process::unwind::unwind;
+use crate::run::barrier::guarded;
 use sketch_model::{FailureKind, FailureReport, Outcome, RuntimeAddress, Schema, ThreadStack};
 
 /// Signals by which people and machines end programs that have done nothing
@@ -97,9 +98,18 @@ pub fn report(
         .filter(|maps| !maps.is_empty())
         .unwrap_or(&remains.maps);
     let modules = modules.modules(maps, main);
+    if modules.len() == MOST_MODULES {
+        gaps.push(format!(
+            "only the first {MOST_MODULES} mappings were looked at"
+        ));
+    }
     let mut threads = Vec::new();
     match crash {
-        Some(crash) => threads.push(unwind(crash, &modules)),
+        // The unwinder is not ours, and what it walks along may be nonsense.
+        Some(crash) => match guarded("unwinding a stack", || unwind(crash, &modules)) {
+            Ok(stack) => threads.push(stack),
+            Err(defect) => gaps.push(defect),
+        },
         None => gaps.push(why_no_stack(&kind, remains)),
     }
     FailureReport {

@@ -132,7 +132,7 @@ impl Watching {
 
     fn look(&mut self) {
         let hits = self.new_hits();
-        self.hits += hits;
+        self.hits = self.hits.saturating_add(hits);
         if self.hits >= MOST_HITS {
             self.end_early(format!(
                 "watching ended before the run did, after {} hits: each costs the program microseconds",
@@ -180,7 +180,8 @@ impl Watching {
         let collected = &mut self.collected;
         for (_, event) in rings.events() {
             match sys::read_count(event) {
-                Ok(count) => collected.counted += count,
+                // The descriptors come from the program: this may be any number.
+                Ok(count) => collected.counted = collected.counted.saturating_add(count),
                 Err(e) => collected
                     .gaps
                     .push(format!("a watchpoint's counter could not be read: {e}")),

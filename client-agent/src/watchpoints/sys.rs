@@ -81,7 +81,9 @@ impl Ring {
     pub fn drain(&self, into: &mut Vec<u8>) {
         let size = (self.pages * PAGE) as u64;
         let head = self.word(DATA_HEAD).load(Ordering::Acquire);
-        let mut tail = self.word(DATA_TAIL).load(Ordering::Relaxed);
+        let tail = self.word(DATA_TAIL).load(Ordering::Relaxed);
+        // There is no more in it than it holds, whatever descriptor we were sent.
+        let mut tail = tail.max(head.saturating_sub(size));
         while tail < head {
             let from = tail % size;
             let length = (head - tail).min(size - from);

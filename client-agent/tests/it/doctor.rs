@@ -40,7 +40,8 @@ fn each_line_has_a_verdict_and_the_exit_is_clean() {
     }
     assert_eq!(verdict("key"), "missing");
     assert_eq!(verdict("server"), "missing");
-    assert_eq!(said.lines().count(), 11);
+    assert_eq!(verdict("privacy"), "ok");
+    assert_eq!(said.lines().count(), 12);
 }
 
 #[test]

@@ -10,7 +10,7 @@ use object::{
     read::elf::{ElfFile64, FileHeader, ProgramHeader},
 };
 use sketch_model::BuildId;
-use std::ops::Range;
+use std::{ops::Range, sync::Arc};
 
 /// An executable load segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,8 @@ pub struct CodeSegment {
 #[derive(Clone, Debug)]
 pub struct Section {
     pub addresses: Range<u64>,
-    pub bytes: Vec<u8>,
+    /// Shared: every mapping of the file has them.
+    pub bytes: Arc<[u8]>,
 }
 
 /// Code with its unwind tables.
@@ -71,7 +72,7 @@ impl ElfFacts {
             let start = section.address();
             Some(Section {
                 addresses: start..start.checked_add(section.size())?,
-                bytes: section.data().ok()?.to_vec(),
+                bytes: section.data().ok()?.into(),
             })
         };
         let addresses = |name: &str| {

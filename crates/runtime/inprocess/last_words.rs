@@ -17,7 +17,7 @@
 //! anything; and messages that programs print themselves before they abort.
 
 use crate::{
-    layout::{Crash, TYPE_NAME_BYTES, WORDS_BYTES},
+    layout::{Crash, MAPS_BYTES, STACK_BYTES, TYPE_NAME_BYTES, WORDS_BYTES},
     sys,
 };
 
@@ -144,7 +144,8 @@ unsafe fn base_of_the_c_library(crash: *const Crash) -> Option<u64> {
     // SAFETY: the caller's promise; positions stay below the length.
     unsafe {
         let text = (&raw const (*crash).maps).cast::<u8>();
-        let length = (*crash).maps_length as usize;
+        // Other threads of a program gone wild may write here meanwhile.
+        let length = ((*crash).maps_length as usize).min(MAPS_BYTES);
         let mut line = 0;
         let mut at = 0;
         while at < length {
@@ -266,7 +267,7 @@ unsafe fn exception(crash: *const Crash) -> Option<(u64, u64)> {
     // SAFETY: the caller's promise; positions stay below the length.
     unsafe {
         let stack = (&raw const (*crash).stack).cast::<u8>();
-        let length = (*crash).stack_length as usize;
+        let length = ((*crash).stack_length as usize).min(STACK_BYTES);
         let start = (*crash).stack_start;
         let mut at = ((8 - start % 8) % 8) as usize;
         while at + 8 <= length && at < SEARCHED {

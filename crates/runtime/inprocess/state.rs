@@ -17,7 +17,7 @@
 //! A `vfork` child shares its parent's memory, and with it the parent's thread
 //! slot, until it executes something else.
 
-use crate::layout::{Control, Region};
+use crate::layout::{Control, Region, SANDBOXED};
 #[cfg(not(failsketch_preload))]
 use crate::layout::{MAX_CPUS, WATCH_SLOTS};
 #[cfg(not(failsketch_preload))]
@@ -141,7 +141,9 @@ pub fn enabled() -> bool {
 /// Whether the program has a seccomp filter of its own, as far as the agent knows.
 pub fn sandboxed() -> bool {
     // SAFETY: as in `enabled`.
-    unsafe { AtomicU32::from_ptr(&raw mut (*control()).sandboxed).load(Ordering::Relaxed) != 0 }
+    unsafe {
+        AtomicU32::from_ptr(&raw mut (*control()).sandboxed).load(Ordering::Relaxed) == SANDBOXED
+    }
 }
 
 /// The thread pointer: word 0 of the control block is its own address (System V

@@ -330,6 +330,10 @@ pub const OFF_HITS: u32 = 2;
 /// The agent had not been heard of for too long.
 pub const OFF_ALONE: u32 = 3;
 
+/// Of [`Control::sandboxed`]. Not just any number: it decides how a crash handler lets the
+/// program die, and a program that writes over this page by mistake must not set it.
+pub const SANDBOXED: u32 = u32::from_le_bytes(*b"sbx\x01");
+
 /// The one page that both sides write while the process runs. The runtime maps
 /// it over the symbol `__failsketch_enabled`, so that the program tests the
 /// switch by one comparison with memory, and the agent turns it from outside,
@@ -352,7 +356,7 @@ pub struct Control {
     pub brakes: u32,
     /// How many slots the agent has freed.
     pub freed: u32,
-    /// Not zero: the program has a seccomp filter of its own, and system calls of
+    /// [`SANDBOXED`]: the program has a seccomp filter of its own, and system calls of
     /// ours might kill it.
     pub sandboxed: u32,
     /// Not zero: the program has forbidden itself to read the counter, so

@@ -48,6 +48,8 @@ struct Governed {
     coverage: f64,
     /// What the runs' machines let out of them.
     privacy: BTreeSet<Privacy>,
+    /// By which secrets values were disguised.
+    privacy_keys: BTreeSet<String>,
 }
 
 /// The runs of one plan.
@@ -127,6 +129,8 @@ impl Tracking {
         self.governed.paused += u64::from(!record.tracking.pauses.is_empty());
         self.governed.coverage += record.tracking.coverage();
         self.governed.privacy.insert(record.privacy);
+        let key = record.secret_fingerprint();
+        self.governed.privacy_keys.extend(key);
         self.count(number, run, record.tier);
     }
 
@@ -279,6 +283,12 @@ impl Tracking {
         if governed.privacy.iter().any(|level| *level != Privacy::Full) {
             let levels = governed.privacy.iter().map(ToString::to_string);
             provenance.privacy = levels.collect::<Vec<_>>().join(" or ");
+            if governed.privacy_keys.len() > 1 {
+                provenance.privacy += &format!(
+                    "; {} secrets disguised values, and those of different ones cannot be compared",
+                    governed.privacy_keys.len()
+                );
+            }
         }
         if let Some(drawn) = drawn {
             provenance.tier = drawn.tier;

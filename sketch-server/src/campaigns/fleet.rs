@@ -41,6 +41,7 @@ impl Fleet {
         self.with(&record.agent.0, record.tier, |agent| {
             agent.build = record.build.clone();
             agent.gaps = record.gaps.clone();
+            agent.privacy_key = record.secret_fingerprint();
             let cost = match record.variant {
                 Some(_) => &mut agent.tracked,
                 None => &mut agent.untracked,
@@ -84,6 +85,7 @@ impl Fleet {
                 untracked: RunCost::default(),
                 tracked: RunCost::default(),
                 gaps: Vec::new(),
+                privacy_key: None,
             });
         agent.last = now;
         agent.tier = tier;

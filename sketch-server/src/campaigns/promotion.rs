@@ -254,6 +254,7 @@ mod tests {
             pt: None,
             gaps: Vec::new(),
             privacy: Default::default(),
+            privacy_key: None,
         };
         let run = DecodedRun {
             agent: record.agent.clone(),

@@ -95,6 +95,9 @@ pub struct AgentListed {
     pub last: u64,
     pub runs: u64,
     pub failures: u64,
+    /// Which secret disguised the values of its last run, by a fingerprint, if one did.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub privacy_key: Option<String>,
 }
 
 /// The agents heard of since the server started.
@@ -110,6 +113,7 @@ pub async fn agents(State(service): Shared) -> Json<Vec<AgentListed>> {
         last: a.last,
         runs: a.untracked.runs + a.tracked.runs,
         failures: a.untracked.failures + a.tracked.failures,
+        privacy_key: a.privacy_key,
     });
     Json(listed.collect())
 }

@@ -5,7 +5,7 @@ use crate::service_support::double::{self, Double};
 use crate::service_support::records::{crash, tracked, untracked};
 use sketch_model::{
     AgentId, Assignment, AssignmentRequest, CampaignId, CampaignState, CampaignSummary,
-    FailureKind, FailureSketch, Outcome, PredictorClass, Slice, Tier, VariantRef,
+    FailureKind, FailureSketch, Outcome, PredictorClass, Privacy, Slice, Tier, VariantRef,
 };
 use sketch_server::storage::{BuildCounts, Changes, Revised, SqliteStorage, Storage};
 use sketch_server::{Campaign, LocatedFailure, UNTRACKED_SHARE};
@@ -91,6 +91,37 @@ fn the_first_failure_begins_a_campaign_with_a_sketch_from_the_slice() {
     assert!(!sketch.steps.is_empty());
     let slice: Slice = server.get("/api/v1/campaigns/1/slice").json();
     assert_eq!(slice, double::slice());
+    server.stop();
+}
+
+/// Values that two secrets disguised are told apart by nobody who looks at them.
+#[test]
+fn machines_with_different_secrets_are_named_on_the_fleet_page_and_in_the_sketch() {
+    let data = tempfile::tempdir().unwrap();
+    let server = with_first_failure(data.path(), Double::default());
+    let said = "cannot be compared";
+    let disguised = |number: u64, key: &str| {
+        let outcome = match number.is_multiple_of(2) {
+            true => crash(&FAILING),
+            false => Outcome::Success,
+        };
+        let mut record = tracked(&format!("run-{number}"), variant(1, 1), outcome);
+        record.agent = AgentId(format!("agent-{key}"));
+        record.privacy = Privacy::Shapes;
+        record.privacy_key = Some(key.to_owned());
+        server.upload(&record);
+    };
+    (0..6).for_each(|number| disguised(number, "aaaaaaaa"));
+    assert!(!server.get("/fleet").text().contains(said));
+    assert_eq!(server.sketch(1).provenance.privacy, "shapes of values");
+    (6..12).for_each(|number| disguised(number, "bbbbbbbb"));
+    let fleet = server.get("/fleet").text();
+    assert!(fleet.contains(said) && fleet.contains("2 secrets are in use"));
+    let privacy = server.sketch(1).provenance.privacy;
+    assert!(privacy.contains(said), "{privacy}");
+    let agents: Vec<serde_json::Value> = server.get("/api/v1/agents").json();
+    let keys: Vec<_> = agents.iter().map(|agent| &agent["privacy_key"]).collect();
+    assert!(keys.contains(&&"aaaaaaaa".into()) && keys.contains(&&"bbbbbbbb".into()));
     server.stop();
 }
 

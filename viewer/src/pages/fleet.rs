@@ -8,6 +8,7 @@ use crate::numbers::{count, date};
 use crate::shell::{self, Frame, document};
 use maud::{Markup, html};
 use sketch_model::{AgentId, BuildId, Tier, VariantRef};
+use std::collections::BTreeSet;
 
 /// Runs of one kind, and the CPU time they took together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -33,6 +34,8 @@ pub struct AgentSeen {
     pub tracked: RunCost,
     /// Its last run's losses, in words.
     pub gaps: Vec<String>,
+    /// Which secret disguised its last run's values, by a fingerprint, if one did.
+    pub privacy_key: Option<String>,
 }
 
 /// `forgotten` agents found no room in the server's record.
@@ -60,6 +63,12 @@ pub fn fleet_page(agents: &[AgentSeen], forgotten: u64) -> String {
                         tbody { @for agent in agents { (row(agent)) } }
                     }
                 }
+                @if secrets(agents) > 1 {
+                    p.fine {
+                        "Values of machines with different privacy secrets cannot be compared: what is equal on one is another number on the other. "
+                        (count(secrets(agents) as u64)) " secrets are in use; put one file on all machines (privacy_secret in their configuration)."
+                    }
+                }
                 @if forgotten > 0 { p.fine { (count(forgotten)) " further agents are not listed." } }
                 p.fine { "CPU time is the mean over all runs of an agent, whatever their input: a hint, not a measurement. P′ runs on a share of the runs only; one run in eight stays with P." }
             }
@@ -68,12 +77,22 @@ pub fn fleet_page(agents: &[AgentSeen], forgotten: u64) -> String {
     document(Frame::Served, "Fleet", shell::everywhere("/fleet"), body)
 }
 
+/// How many secrets disguise the values of these agents.
+fn secrets(agents: &[AgentSeen]) -> usize {
+    let keys: BTreeSet<_> = agents
+        .iter()
+        .filter_map(|a| a.privacy_key.as_ref())
+        .collect();
+    keys.len()
+}
+
 fn row(a: &AgentSeen) -> Markup {
     let build: String = a.build.0.chars().take(12).collect();
     html! {
         tr {
             th scope="row" {
                 b { (escape::visible(&a.agent.0, NAME_LIMIT)) }
+                @if let Some(key) = &a.privacy_key { span.fine { "values disguised by secret " code { (escape::visible(key, NAME_LIMIT)) } } }
                 @for gap in a.gaps.iter().take(3) { span.fine { (escape::visible(gap, NAME_LIMIT)) } }
             }
             td data-label="Can do" { (a.tier) }

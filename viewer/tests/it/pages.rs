@@ -236,11 +236,24 @@ fn the_fleet_and_the_builds() {
         untracked: cost(10, 100_000),
         tracked: cost(20, 220_000),
         gaps: Vec::new(),
+        privacy_key: Some("0a1b2c3d".to_owned()),
     };
+    let other = |key: &str| AgentSeen {
+        agent: AgentId("agent-2".to_owned()),
+        privacy_key: Some(key.to_owned()),
+        ..agent.clone()
+    };
+    let incomparable = "Values of machines with different privacy secrets cannot be compared";
+    let same = viewer::fleet_page(&[agent.clone(), other("0a1b2c3d")], 0);
+    assert!(!same.contains(incomparable));
+    says(
+        &viewer::fleet_page(&[agent.clone(), other("ffffffff")], 0),
+        &[incomparable, "2 secrets are in use", "secret ffffffff"],
+    );
     says(
         &viewer::fleet_page(&[agent], 3),
         &[
-            "agent-1 inline probes and watchpoints campaign 7 , iteration 2",
+            "agent-1 values disguised by secret 0a1b2c3d inline probes and watchpoints campaign 7 , iteration 2",
             "+10.0% 10.0 ms, 11.0 ms",
             "1970-01-02 00:00",
             "3 further agents",

@@ -4,11 +4,12 @@
 //! A segment is a file that only grows and is then removed as a whole. That is
 //! all a spool needs, and all that file systems promise in common.
 
+use crate::private_files::create_folder;
 use std::{
     collections::HashMap,
     fs::{self, File, OpenOptions, TryLockError},
     io::{self, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    os::unix::fs::OpenOptionsExt,
     path::{Path, PathBuf},
 };
 
@@ -39,10 +40,7 @@ pub struct Folder {
 
 impl Folder {
     pub fn open(path: &Path) -> io::Result<Folder> {
-        fs::DirBuilder::new()
-            .recursive(true)
-            .mode(0o700)
-            .create(path)?;
+        create_folder(path)?;
         Ok(Folder {
             path: path.to_owned(),
             open: HashMap::new(),

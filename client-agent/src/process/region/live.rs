@@ -6,8 +6,8 @@
 
 use super::threads::{self, EndedThreads};
 use runtime::layout::{
-    Control, Header, OFF_HITS, OFF_HOOKS, Region, SLOT_BUSY, SLOT_FREE, SLOT_USED, THREAD_SLOTS,
-    ThreadSlot, WATCH_READY,
+    Control, Header, OFF_HITS, OFF_HOOKS, Region, SANDBOXED, SLOT_BUSY, SLOT_FREE, SLOT_USED,
+    THREAD_SLOTS, ThreadSlot, WATCH_READY,
 };
 use sketch_model::PauseReason;
 use std::{
@@ -16,6 +16,10 @@ use std::{
     os::fd::{AsRawFd, BorrowedFd},
     sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering},
 };
+
+// What `harvest` clears word by word.
+const _: () = assert!(offset_of!(ThreadSlot, state) == 0 && offset_of!(ThreadSlot, tid) == 4);
+const _: () = assert!(size_of::<ThreadSlot>().is_multiple_of(8));
 
 /// The agent's own mapping of a region.
 #[derive(Debug)]
@@ -195,8 +199,9 @@ impl LiveRegion {
     }
 
     pub fn set_sandboxed(&self, sandboxed: bool) {
+        let said = if sandboxed { SANDBOXED } else { 0 };
         self.control(offset_of!(Control, sandboxed))
-            .store(sandboxed.into(), Ordering::Release);
+            .store(said, Ordering::Release);
     }
 
     fn slot(number: usize) -> usize {
@@ -215,6 +220,16 @@ impl LiveRegion {
                 state.load(Ordering::Relaxed) == SLOT_USED
             })
             .count()
+    }
+
+    /// A slot's bytes, each word read once.
+    fn copy_of_slot(&self, base: usize) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(size_of::<ThreadSlot>());
+        for at in (0..size_of::<ThreadSlot>()).step_by(8) {
+            let word = self.u64_at(base + at).load(Ordering::Relaxed);
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
+        bytes
     }
 
     /// Takes what threads that no longer live have recorded, and frees their slots.
@@ -239,18 +254,13 @@ impl LiveRegion {
                 state.store(SLOT_USED, Ordering::Release);
                 continue;
             }
-            // SAFETY: the slot's thread has ended, and the exchange keeps others
-            // from claiming it: nobody writes these bytes now. A process gone wild
-            // may, and then the bytes are any bytes, which the reader expects.
-            let bytes = unsafe {
-                std::slice::from_raw_parts(self.at.add(base), size_of::<ThreadSlot>()).to_vec()
-            };
-            into.keep(threads::read_slot(&bytes));
+            // The slot's thread has ended, and the exchange keeps others from claiming
+            // it. A process gone wild may write all the same; what is read is a copy.
+            into.keep(threads::read_slot(&self.copy_of_slot(base)));
             // All but the state, which is what makes the slot free.
-            let rest = size_of::<u32>();
-            // SAFETY: as above.
-            unsafe {
-                std::ptr::write_bytes(self.at.add(base + rest), 0, size_of::<ThreadSlot>() - rest);
+            owner.store(0, Ordering::Relaxed);
+            for at in (8..size_of::<ThreadSlot>()).step_by(8) {
+                self.u64_at(base + at).store(0, Ordering::Relaxed);
             }
             state.store(SLOT_FREE, Ordering::Release);
             self.control(offset_of!(Control, freed))

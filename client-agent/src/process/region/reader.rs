@@ -63,6 +63,11 @@ pub struct Remains {
 }
 
 impl Remains {
+    /// Of a run that left nothing.
+    pub fn nothing() -> Remains {
+        Remains::read(&[], EndedThreads::default())
+    }
+
     /// `ended` are the threads that ended before the process did.
     pub fn read(region: &[u8], ended: EndedThreads) -> Remains {
         let words = Words(region);

@@ -72,6 +72,8 @@ struct State {
     /// Questions of daemons that are being held back.
     held_back: u64,
     closed: bool,
+    /// What it says of its agents.
+    agents: &'static str,
 }
 
 /// Assigns its patch, if it has one, and keeps what is sent to it.
@@ -102,6 +104,14 @@ impl FakeServer {
         FakeServer::start_with(State {
             patch: patch.map(Arc::new),
             single: true,
+            ..State::default()
+        })
+    }
+
+    /// One that tells of other agents.
+    pub fn start_with_agents(agents: &'static str) -> FakeServer {
+        FakeServer::start_with(State {
+            agents,
             ..State::default()
         })
     }
@@ -246,6 +256,8 @@ fn serve(mut connection: TcpStream, shared: &(Mutex<State>, Condvar)) {
             Some(patch) => patch.bytes.clone(),
             None => panic!("the agent asked for a patch that was not assigned"),
         },
+        "GET /api/v1/agents" => state.agents.as_bytes().to_vec(),
+        "GET /api/v1/health" => b"{}".to_vec(),
         "POST /api/v1/runs" => br#"{"accepted":true}"#.to_vec(),
         other => panic!("the agent asked for {other:?}"),
     };

@@ -4,3 +4,4 @@ mod encrypted;
 mod killed_daemon;
 mod long_poll;
 mod outbox;
+mod private_files;

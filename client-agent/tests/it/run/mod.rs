@@ -6,5 +6,6 @@ mod hangs;
 mod job_control;
 mod own_handlers;
 mod rough_ends;
+mod scribble;
 mod signals;
 mod transparency;

@@ -71,6 +71,7 @@ pub fn run_record(
         }),
         gaps,
         privacy: Default::default(),
+        privacy_key: None,
         tracking: Default::default(),
     })
 }

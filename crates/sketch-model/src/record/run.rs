@@ -259,9 +259,19 @@ pub struct RunRecord {
     /// What was taken out before the record left its machine.
     #[serde(default)]
     pub privacy: Privacy,
+    /// At [`Privacy::Shapes`]: which secret disguised the values, by a short fingerprint.
+    /// Values of records with different ones cannot be compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub privacy_key: Option<String>,
 }
 
 impl RunRecord {
+    /// The fingerprint of the secret, no longer than one is: records come from outside.
+    pub fn secret_fingerprint(&self) -> Option<String> {
+        let key = self.privacy_key.as_ref()?;
+        Some(key.chars().take(16).collect())
+    }
+
     pub fn failed(&self) -> bool {
         matches!(self.outcome, Outcome::Failure(_))
     }

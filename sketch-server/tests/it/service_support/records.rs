@@ -65,6 +65,7 @@ pub fn untracked(id: &str, outcome: Outcome) -> RunRecord {
         pt: None,
         gaps: Vec::new(),
         privacy: sketch_model::Privacy::Full,
+        privacy_key: None,
     }
 }
 

@@ -97,6 +97,7 @@ pub fn run(id: &str, variant: Option<VariantRef>, failed: bool) -> RunRecord {
         pt: None,
         gaps: Vec::new(),
         privacy: sketch_model::Privacy::Full,
+        privacy_key: None,
     }
 }
 

@@ -54,6 +54,7 @@ pub fn record(threads: Vec<ThreadRecord>, hits: Vec<WatchHit>) -> RunRecord {
         pt: None,
         gaps: Vec::new(),
         privacy: Privacy::Full,
+        privacy_key: None,
     }
 }
 

@@ -1,20 +1,27 @@
 //! What is known of a run that goes on or has ended → its record.
 
 use crate::governor::context_switches::SWITCH_NS;
+use crate::governor::token_bucket::BUCKET_NS;
 use crate::intel_pt::Tracing;
 use crate::patches::tracked_build::TrackedBuild;
 use crate::policy::WatchWay;
 use crate::process::hang::Hang;
 use crate::process::modules::MainModule;
-use crate::process::region::{EndedThreads, Remains};
+use crate::process::region::Remains;
 use crate::process::supervise::Ended;
 use crate::process::{clock, sys};
 use crate::record::limits;
+use crate::run::barrier::guarded;
 use crate::run::program::KnownProgram;
 use crate::run::{Preparation, Recorder, Running, check, outcome};
 use crate::watchpoints::collector::Collected;
-use sketch_model::{FailureKind, Outcome, Privacy, PtRecord, RunRecord, Schema};
-use std::mem::take;
+use sketch_model::{
+    FailureKind, Outcome, Privacy, PtRecord, RunRecord, Schema, TrackingRecord, WatchRecord,
+};
+use std::{mem::take, time::Duration};
+
+#[cfg(test)]
+mod scribble_tests;
 
 /// When the record is made.
 pub enum Moment<'a> {
@@ -69,15 +76,35 @@ impl Recording<'_> {
         }
     }
 
-    /// The record of this moment; a run has one.
+    /// The record of this moment; a run has one. Of a run whose remains make us fail
+    /// it says that, and how the run ended.
     pub fn record(&mut self, recorder: &mut Recorder, moment: &Moment<'_>) -> RunRecord {
-        let end = clock::read();
-        let elapsed = self.running.started.elapsed();
-        let mut gaps = take(&mut self.gaps);
+        let timing = Timing {
+            end: clock::read(),
+            elapsed: self.running.started.elapsed(),
+        };
+        let gaps = take(&mut self.gaps);
+        let made = guarded("making the record of a run", || {
+            let left = self.gather(moment, gaps.clone());
+            self.assemble(recorder, moment, timing, left)
+        });
+        made.unwrap_or_else(|defect| {
+            let mut record = self.without_evidence(recorder, moment, timing);
+            record.outcome = self.ending_alone(recorder, moment);
+            record.gaps = gaps;
+            record.gaps.push(defect);
+            record
+        })
+    }
+
+    /// Takes everything that the run has left.
+    fn gather(&mut self, moment: &Moment<'_>, mut gaps: Vec<String>) -> Left {
+        #[cfg(test)]
+        scribble_tests::fail_if_asked();
         // Before anything else is executed that would be traced as well.
         let pt = self.take_trace(&mut gaps);
         let mut collected = Collected::default();
-        let mut remains = Remains::read(&[], EndedThreads::default());
+        let mut remains = Remains::nothing();
         if let Some(preparation) = &mut self.preparation {
             // The steward must have stopped taking slots before they are read. Of
             // a program that goes on it has not: what it took is not in the report.
@@ -101,9 +128,28 @@ impl Recording<'_> {
             }
         }
         gaps.append(&mut remains.gaps);
-        let main = self
-            .tracked
-            .map_or_else(|| self.known.main_module(), TrackedBuild::main_module);
+        Left {
+            remains,
+            collected,
+            pt,
+            gaps,
+        }
+    }
+
+    fn assemble(
+        &self,
+        recorder: &mut Recorder,
+        moment: &Moment<'_>,
+        timing: Timing,
+        left: Left,
+    ) -> RunRecord {
+        let Left {
+            remains,
+            mut collected,
+            pt,
+            mut gaps,
+        } = left;
+        let main = self.main_module();
         let outcome = outcome(recorder, moment, &remains, &main, &mut gaps);
         let at_crash = remains.crash.as_ref().map(|crash| &crash.maps);
         let maps = at_crash
@@ -116,9 +162,14 @@ impl Recording<'_> {
             None => Vec::new(),
         };
         let mut tracking = take(&mut collected.report.tracking);
-        if remains.watch.stayed_open() && tracking.max_overhead.is_some() {
-            let switches = moment.ended().map_or(0, |ended| ended.switches);
-            tracking.cost_ns += switches.saturating_sub(collected.report.switches) * SWITCH_NS;
+        if let Some(ended) = moment.ended() {
+            let open = remains.watch.stayed_open() && tracking.max_overhead.is_some();
+            let unseen = ended.switches.saturating_sub(collected.report.switches);
+            let switches_ns = if open { unseen } else { 0 }.saturating_mul(SWITCH_NS);
+            // The account lies where the program can write: more than all its processor
+            // time and the first credit is no cost, and would be a debt for ever.
+            let most_ns = ended.cpu_us.saturating_mul(1000).saturating_add(BUCKET_NS);
+            tracking.cost_ns = tracking.cost_ns.saturating_add(switches_ns).min(most_ns);
         }
         gaps.extend(limits::pauses(&tracking));
         let mut watch = limits::watch_record(
@@ -132,16 +183,7 @@ impl Recording<'_> {
             watch.refused = Some("the policy allows no watchpoints (watch_way)".into());
         }
         RunRecord {
-            schema: Schema::default(),
-            id: limits::run_id(&recorder.agent.0, sys::unique_u64()),
-            agent: recorder.agent.clone(),
-            build: self.known.build.clone(),
-            tier: recorder.tier,
-            variant: self.tracked.map(|build| build.variant),
-            sampling_probability: 1.0,
             outcome,
-            wall_us: u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX),
-            cpu_us: moment.ended().map_or(0, |ended| ended.cpu_us),
             unrecorded_threads: match remains.pid {
                 Some(_) => remains.unrecorded_threads,
                 None => 1,
@@ -149,13 +191,86 @@ impl Recording<'_> {
             threads: remains.threads,
             watch,
             tracking,
-            clock: clock::tie(self.running.clock, end),
             mappings,
             gaps,
-            privacy: Privacy::Full,
             pt,
+            ..self.without_evidence(recorder, moment, timing)
         }
     }
+
+    fn main_module(&self) -> MainModule {
+        self.tracked
+            .map_or_else(|| self.known.main_module(), TrackedBuild::main_module)
+    }
+
+    /// What can be said of a run by how it ended, and by nothing that it left.
+    fn ending_alone(&self, recorder: &mut Recorder, moment: &Moment<'_>) -> Outcome {
+        let (main, nothing) = (self.main_module(), Remains::nothing());
+        match (moment.hang(), moment.ended()) {
+            (Some(_), _) => Outcome::Failure(outcome::report(
+                FailureKind::Hang,
+                None,
+                &nothing,
+                &main,
+                &mut recorder.modules,
+            )),
+            (None, Some(ended)) => outcome::judge(
+                ended.ending,
+                &recorder.failing_exits,
+                &nothing,
+                &main,
+                &mut recorder.modules,
+                &mut Vec::new(),
+            ),
+            (None, None) => Outcome::Success,
+        }
+    }
+
+    /// The record of a run that has shown nothing.
+    fn without_evidence(
+        &self,
+        recorder: &Recorder,
+        moment: &Moment<'_>,
+        timing: Timing,
+    ) -> RunRecord {
+        RunRecord {
+            schema: Schema::default(),
+            id: limits::run_id(&recorder.agent.0, sys::unique_u64()),
+            agent: recorder.agent.clone(),
+            build: self.known.build.clone(),
+            tier: recorder.tier,
+            variant: self.tracked.map(|build| build.variant),
+            sampling_probability: 1.0,
+            outcome: Outcome::Success,
+            wall_us: u64::try_from(timing.elapsed.as_micros()).unwrap_or(u64::MAX),
+            cpu_us: moment.ended().map_or(0, |ended| ended.cpu_us),
+            unrecorded_threads: 1,
+            threads: Vec::new(),
+            watch: WatchRecord::default(),
+            tracking: TrackingRecord::default(),
+            clock: clock::tie(self.running.clock, timing.end),
+            mappings: Vec::new(),
+            gaps: Vec::new(),
+            privacy: Privacy::Full,
+            privacy_key: None,
+            pt: None,
+        }
+    }
+}
+
+/// When the record was begun.
+#[derive(Clone, Copy)]
+struct Timing {
+    end: clock::Reading,
+    elapsed: Duration,
+}
+
+/// What a run has left.
+struct Left {
+    remains: Remains,
+    collected: Collected,
+    pt: Option<PtRecord>,
+    gaps: Vec<String>,
 }
 
 fn outcome(
