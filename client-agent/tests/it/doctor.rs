@@ -67,11 +67,12 @@ fn the_same_findings_come_as_json() {
 
 #[test]
 fn names_that_act_on_a_terminal_are_only_seen() {
-    let nasty = "/none/\x1b]0;owned\x07\r\u{9b}2J\u{202e}.pub";
+    let nasty = "/none/\x1b]0;owned\x07\r\u{9b}2J\u{202e}";
+    let server = format!("http://127.0.0.1:9{nasty}");
     let acts = |c: char| (c.is_control() && c != '\n') || c == '\u{202e}';
     for more in [&[][..], &["--json"]] {
         let output = Command::new(common::AGENT)
-            .args(["doctor", "--config", "/dev/null", "--key", nasty])
+            .args(["doctor", "--config", "/dev/null", "--server", &server])
             .args(more)
             .output()
             .expect("the agent starts");
