@@ -54,6 +54,9 @@ pub struct Arguments {
     /// The JSON file of `./dev bench overhead`, for the page's plot.
     #[arg(long)]
     overhead: Option<PathBuf>,
+    /// Run the programs with these arguments instead of their workloads'.
+    #[arg(long, value_delimiter = ' ')]
+    arguments: Vec<String>,
     /// How many agents run the program at the same time.
     #[arg(long, default_value_t = 3)]
     agents: u32,
@@ -69,6 +72,11 @@ pub struct Arguments {
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     let mut bugs = bug::chosen(&arguments.bugs)?;
+    if !arguments.arguments.is_empty() {
+        for bug in &mut bugs {
+            bug.workload.arguments = arguments.arguments.clone();
+        }
+    }
     let tools = Tools::find()?;
     // A fleet ends with the value that holds it, so an interrupted evaluation has
     // to return, not to die.
