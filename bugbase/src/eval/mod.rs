@@ -2,7 +2,7 @@
 //!
 //! For each bug a local fleet runs the workload until a campaign has settled or a
 //! limit is hit; what came out is a row of figures (`figures`), printed as it comes
-//! and kept as JSON and as a page with plots (`report`, `page`). A bug that is not
+//! and kept as JSON and as a page with charts (`report`, `page`). A bug that is not
 //! diagnosed is a row too, with the reason in words. Rows are written as they come:
 //! an evaluation that is interrupted goes on where it was (`--resume`).
 
@@ -12,13 +12,13 @@ pub(crate) mod diagnosis;
 pub(crate) mod figures;
 pub(crate) mod fix_check;
 pub(crate) mod page;
-pub(crate) mod plot;
 pub(crate) mod report;
 pub(crate) mod stages;
 
 use crate::corpus::bug::{self, Bug, Group};
 use crate::corpus::folder::emptied;
 use crate::fleet::{Fleet, prepare};
+use crate::tables;
 use crate::tools::Tools;
 use anyhow::{Context, Result, bail};
 use cost::cost;
@@ -109,14 +109,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             println!("{}", report::line(&row));
             rows.push(row);
             if let Some(file) = &arguments.json {
-                let text = serde_json::to_string_pretty(&rows)? + "\n";
-                fs::write(file, text).with_context(|| format!("writing {}", file.display()))?;
+                tables::save(file, &rows)?;
             }
         }
     }
-    println!("{}", report::averages(&rows));
+    println!("\n{}", report::averages(&rows));
     if arguments.repeat > 1 {
-        println!("{}", report::spreads(&rows));
+        println!("\n{}", report::spreads(&rows));
     }
     if let Some(file) = &arguments.page {
         let limits = format!(
