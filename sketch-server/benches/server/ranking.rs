@@ -5,11 +5,11 @@
 //! drawn from all with a few common and many rare ones, as races and values are.
 //! One run in a hundred fails; one predictor holds in just those.
 
+use super::service_support::records::variant;
 use diagnosis::predictors::{Aspect, Coverage, Hook};
 use diagnosis::{Nearness, Observations, Population, rank};
 use sketch_model::{
-    AgentId, CampaignId, LocationName, OrderPattern, Predictor, PredictorClass, RunId, StatementId,
-    ValueShape, VariantRef,
+    AgentId, LocationName, OrderPattern, Predictor, PredictorClass, RunId, StatementId, ValueShape,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -158,11 +158,7 @@ fn observed(
     Observations {
         run: RunId(format!("run-{number}")),
         agent: AgentId(format!("agent-{}", number % 1_000)),
-        variant: VariantRef {
-            campaign: CampaignId(1),
-            iteration: 1,
-            plan: 0,
-        },
+        variant: variant(1, 1, 0),
         failed,
         weight: 1.0,
         held,

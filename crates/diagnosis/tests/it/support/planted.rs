@@ -19,8 +19,7 @@ use diagnosis::predictors::{Aspect, Coverage, Hook};
 use diagnosis::ranking::stop_rule::SIGNIFICANT;
 use diagnosis::{Nearness, Observations, Population, rank};
 use sketch_model::{
-    AgentId, CampaignId, LocationName, OrderPattern, Predictor, PredictorClass, RunId, StatementId,
-    VariantRef,
+    AgentId, LocationName, OrderPattern, Predictor, PredictorClass, RunId, StatementId,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -161,11 +160,7 @@ impl World {
         Observations {
             run: RunId(format!("run-{number}")),
             agent: AgentId(format!("agent-{}", number % 7)),
-            variant: VariantRef {
-                campaign: CampaignId(1),
-                iteration: 1,
-                plan: 0,
-            },
+            variant: test_support::records::variant(1, 1, 0),
             failed,
             weight: 1.0,
             held,
