@@ -13,6 +13,7 @@ mod eval;
 mod fleet;
 mod loopback;
 mod rate;
+mod tables;
 mod tools;
 
 use clap::{Parser, Subcommand};

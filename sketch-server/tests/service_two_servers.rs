@@ -9,7 +9,7 @@
 mod service_support;
 
 use service_support::double::Double;
-use service_support::records::{crash, tracked, untracked};
+use service_support::records::{crash, tracked, untracked, variant};
 use sketch_model::{
     AgentId, CampaignId, CampaignState, CampaignSummary, Outcome, RunRecord, VariantRef,
 };
@@ -168,11 +168,7 @@ fn send(record: &RunRecord, servers: &[String], first: usize) {
 }
 
 fn variant_of(campaign: &CampaignSummary) -> VariantRef {
-    VariantRef {
-        campaign: campaign.id,
-        iteration: campaign.iteration,
-        plan: 0,
-    }
+    variant(campaign.id.0, campaign.iteration, 0)
 }
 
 fn load() {
@@ -197,7 +193,7 @@ fn load() {
                     let id = format!("{agent}-{number}");
                     let mut record = match number % 4 {
                         0 => untracked(&id, outcome),
-                        _ => tracked(&id, first_variant(), outcome),
+                        _ => tracked(&id, FIRST_VARIANT, outcome),
                     };
                     record.agent = AgentId(format!("agent-{agent}"));
                     send(&record, &servers, (agent + number) as usize);
@@ -237,13 +233,7 @@ fn load() {
 }
 
 /// The tracked build that agents run from the first to the last.
-fn first_variant() -> VariantRef {
-    VariantRef {
-        campaign: CampaignId(1),
-        iteration: 1,
-        plan: 0,
-    }
-}
+const FIRST_VARIANT: VariantRef = variant(1, 1, 0);
 
 struct Filed {
     rows: i64,

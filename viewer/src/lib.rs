@@ -26,6 +26,7 @@ mod routing;
 mod shell;
 mod svg;
 mod syntax;
+mod table;
 mod text;
 
 pub use callgrind::callgrind;

@@ -7,11 +7,13 @@
 //! The spool is fed through the daemon's own socket with records of a usual
 //! size; every record counted was acknowledged, that is, synced to disk.
 
+use crate::bench::overhead::timed::children;
+use crate::bench::{load, median};
 use crate::corpus::folder::emptied;
+use crate::tables::{self, figures, table, words};
 use crate::tools::Tools;
 use anyhow::{Context, Result, bail};
-use nix::sys::resource::{UsageWho, getrusage};
-use serde_json::{Value, json};
+use serde::Serialize;
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
@@ -26,6 +28,7 @@ const IDLE: Duration = Duration::from_secs(5);
 /// A tracked run of the pbzip2 miniature, about.
 const RECORD_BYTES: usize = 8 << 10;
 
+#[derive(Serialize)]
 struct Row {
     name: &'static str,
     value: f64,
@@ -33,66 +36,60 @@ struct Row {
     aim: &'static str,
 }
 
-pub fn run(folder: &Path, json_file: Option<&PathBuf>) -> Result<()> {
+const fn row(name: &'static str, value: f64, unit: &'static str, aim: &'static str) -> Row {
+    Row {
+        name,
+        value,
+        unit,
+        aim,
+    }
+}
+
+pub fn run(folder: &Path, json_file: Option<&Path>) -> Result<()> {
     let agent = Tools::find()?.agent;
     let folder = emptied(folder)?;
-    println!("load average before: {}", load());
+    println!("load average before: {}\n", load());
     let mut rows = starts(&agent, &folder)?;
     let mut daemon = Daemon::start(&agent, &folder)?;
     rows.extend(daemon.idle()?);
-    rows.push(Row {
-        name: "records acknowledged by the daemon, synced",
-        value: daemon.feed()?,
-        unit: "1/s",
-        aim: "",
-    });
-    rows.extend(daemon.short_runs(&agent, &folder)?);
-    rows.push(Row {
-        name: "daemon after that, resident",
-        value: daemon.resident_mb()?,
-        unit: "MB",
-        aim: "",
-    });
+    let fed = daemon.feed()?;
+    rows.push(row(
+        "records acknowledged by the daemon, synced",
+        fed,
+        "1/s",
+        "",
+    ));
+    let runs = daemon.short_runs(&agent, &folder)?;
+    rows.push(row(
+        "recorded runs of a command that does nothing",
+        runs,
+        "1/s",
+        "",
+    ));
+    rows.push(row(
+        "daemon after that, resident",
+        daemon.resident_mb()?,
+        "MB",
+        "",
+    ));
     drop(daemon);
-    rows.push(Row {
-        name: "agent binary as built",
-        value: fs::metadata(&agent)?.len() as f64 / 1e6,
-        unit: "MB",
-        aim: "",
+    let built = fs::metadata(&agent)?.len() as f64 / 1e6;
+    rows.push(row("agent binary as built", built, "MB", ""));
+    let stripped = stripped_mb(&agent, &folder)?;
+    rows.push(row("agent binary, stripped", stripped, "MB", "≤ 5"));
+    let columns = [
+        words("agent", 44),
+        figures("measured", 10),
+        words("unit", 4),
+        words("aim", 4),
+    ];
+    let cells = rows.iter().map(|row| {
+        let value = format!("{:.3}", row.value);
+        vec![row.name.into(), value, row.unit.into(), row.aim.into()]
     });
-    rows.push(Row {
-        name: "agent binary, stripped",
-        value: stripped_mb(&agent, &folder)?,
-        unit: "MB",
-        aim: "≤ 5",
-    });
-    for row in &rows {
-        println!(
-            "{:<46} {:>10.3} {:<5} {}",
-            row.name, row.value, row.unit, row.aim
-        );
-    }
+    println!("{}", table(&columns, cells));
     println!("load average after: {}", load());
-    if let Some(file) = json_file {
-        let rows: Vec<Value> = rows
-            .iter()
-            .map(|r| json!({"name": r.name, "value": r.value, "unit": r.unit, "aim": r.aim}))
-            .collect();
-        fs::write(file, serde_json::to_vec_pretty(&rows)?)
-            .with_context(|| format!("writing {}", file.display()))?;
-    }
-    Ok(())
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
-/// Others that work on this machine, as the kernel counts them.
-fn load() -> String {
-    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    text.split(' ').take(3).collect::<Vec<_>>().join(" ")
+    json_file.map_or(Ok(()), |file| tables::save(file, &rows))
 }
 
 /// Milliseconds that passed, and milliseconds of processor time, of one command.
@@ -104,24 +101,16 @@ struct Times {
 
 impl Times {
     fn of(&mut self, command: &mut Command) -> Result<()> {
-        let used_before = processor_ms()?;
+        let used_before = children()?;
         let started = Instant::now();
         let status = command.status().context("starting a command to time")?;
         if !status.success() {
             bail!("a command to time ended with {status}");
         }
         self.passed.push(started.elapsed().as_secs_f64() * 1e3);
-        self.used.push(processor_ms()? - used_before);
+        self.used.push((children()? - used_before) * 1e3);
         Ok(())
     }
-}
-
-/// What all children that have ended have used so far.
-fn processor_ms() -> Result<f64> {
-    let usage = getrusage(UsageWho::RUSAGE_CHILDREN).context("asking for processor time")?;
-    let ms =
-        |time: nix::sys::time::TimeVal| time.tv_sec() as f64 * 1e3 + time.tv_usec() as f64 / 1e3;
-    Ok(ms(usage.user_time()) + ms(usage.system_time()))
 }
 
 fn starts(agent_file: &Path, folder: &Path) -> Result<Vec<Row>> {
@@ -143,42 +132,24 @@ fn starts(agent_file: &Path, folder: &Path) -> Result<Vec<Row>> {
         agent.args(["--", nothing]);
         recorded.of(&mut agent)?;
     }
-    let (bare, bare_used) = (median(bare.passed), median(bare.used));
-    let row = |name, value, aim| Row {
-        name,
-        value,
-        unit: "ms",
-        aim,
-    };
+    let middle = |values: Vec<f64>| median(values).unwrap_or(f64::NAN);
+    let (bare, used) = (middle(bare.passed), middle(bare.used));
+    let ms = |name, value, aim| row(name, value, "ms", aim);
+    let passed = |name, times, aim| ms(name, middle(times) - bare, aim);
+    let processor = |name, times| ms(name, middle(times) - used, "");
     Ok(vec![
-        row("bare command that does nothing", bare, ""),
-        row(
-            "A/A: the same again, difference",
-            median(again.passed) - bare,
-            "",
-        ),
-        row(
+        ms("bare command that does nothing", bare, ""),
+        passed("A/A: the same again, difference", again.passed, ""),
+        passed(
             "added by the agent, not recording",
-            median(transparent.passed) - bare,
+            transparent.passed,
             "≤ 5",
         ),
-        row(
-            "added by the agent, recording",
-            median(recorded.passed) - bare,
-            "≤ 5",
-        ),
-        row("bare command, processor time", bare_used, ""),
-        row("A/A, processor time", median(again.used) - bare_used, ""),
-        row(
-            "added, not recording, processor time",
-            median(transparent.used) - bare_used,
-            "",
-        ),
-        row(
-            "added, recording, processor time",
-            median(recorded.used) - bare_used,
-            "",
-        ),
+        passed("added by the agent, recording", recorded.passed, "≤ 5"),
+        ms("bare command, processor time", used, ""),
+        processor("A/A, processor time", again.used),
+        processor("added, not recording, processor time", transparent.used),
+        processor("added, recording, processor time", recorded.used),
     ])
 }
 
@@ -252,23 +223,13 @@ impl Daemon {
         std::thread::sleep(IDLE);
         let used = (self.ticks()? - before) as f64 * 10.0;
         Ok(vec![
-            Row {
-                name: "idle daemon, resident",
-                value: self.resident_mb()?,
-                unit: "MB",
-                aim: "≤ 10",
-            },
-            Row {
-                name: "idle daemon, CPU time in 5 s",
-                value: used,
-                unit: "ms",
-                aim: "0",
-            },
+            row("idle daemon, resident", self.resident_mb()?, "MB", "≤ 10"),
+            row("idle daemon, CPU time in 5 s", used, "ms", "0"),
         ])
     }
 
-    /// Short runs that pass through it, from several clients at once.
-    fn short_runs(&self, agent: &Path, folder: &Path) -> Result<Vec<Row>> {
+    /// Short runs a second that pass through it, from several clients at once.
+    fn short_runs(&self, agent: &Path, folder: &Path) -> Result<f64> {
         const CLIENTS: usize = 4;
         const EACH: usize = 250;
         let started = Instant::now();
@@ -290,12 +251,7 @@ impl Daemon {
                 .into_iter()
                 .try_for_each(|c| c.join().unwrap_or_else(|_| bail!("a client panicked")))
         })?;
-        Ok(vec![Row {
-            name: "recorded runs of a command that does nothing",
-            value: (CLIENTS * EACH) as f64 / started.elapsed().as_secs_f64(),
-            unit: "1/s",
-            aim: "",
-        }])
+        Ok((CLIENTS * EACH) as f64 / started.elapsed().as_secs_f64())
     }
 
     /// Records acknowledged a second, from several clients at once.

@@ -13,10 +13,12 @@
 //! registers what is not there yet. A slice starts at a line that is found by
 //! its text, because Debian's versions move.
 
-use crate::bench::Arguments;
 use crate::bench::overhead::timed::children;
+use crate::bench::{Arguments, median};
+use crate::tables::{self, Column, figures, words};
 use anyhow::{Context, Result, bail};
-use serde_json::{Value, json};
+use serde::Serialize;
+use serde_json::Value;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -64,21 +66,7 @@ const SUBJECTS: [Subject; 5] = [
 pub fn run(arguments: &Arguments) -> Result<()> {
     let bench = Bench::find()?;
     let mut rows = Vec::new();
-    println!(
-        "{:<10} {:>8} {:>8} {:>7} {:>7} {:>7} {:>7} {:>8} {:>9} {:>7} {:>8} {:>8}",
-        "program",
-        "bitcode",
-        "clang",
-        "load",
-        "TICFG",
-        "slice",
-        "plan",
-        "TI+slice",
-        "peak",
-        "",
-        "2nd",
-        ""
-    );
+    println!("{}", tables::head(&COLUMNS));
     let usual = ["pbzip2", "memcached", "sqlite3"].map(str::to_owned);
     let programs = match arguments.programs.as_slice() {
         [] => &usual[..],
@@ -88,16 +76,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         let known = SUBJECTS.iter().find(|subject| subject.program == name);
         let subject = known.with_context(|| format!("there is no program {name}"))?;
         let row = bench.measure(subject)?;
-        println!("{}", row.text());
+        println!("{}", row.line());
         rows.push(row);
     }
     let file = arguments.json.clone();
     let file = file.unwrap_or_else(|| arguments.folder.join("slicer.json"));
-    if let Some(folder) = file.parent() {
-        fs::create_dir_all(folder)?;
-    }
-    let rows: Vec<Value> = rows.iter().map(Row::json).collect();
-    fs::write(&file, serde_json::to_string_pretty(&rows)? + "\n")?;
+    tables::save(&file, &rows)?;
     println!("\nAims: TICFG and slice at most 5% of clang, peak at most 20 times the bitcode,");
     println!(
         "a second slice at most 0.2%. Written to {}.",
@@ -106,69 +90,73 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     Ok(())
 }
 
-/// One program, in CPU seconds and bytes.
-#[derive(Default)]
+const COLUMNS: [Column<'_>; 12] = [
+    words("program", 9),
+    figures("bitcode MB", 10),
+    figures("clang s", 7),
+    figures("load s", 6),
+    figures("TICFG s", 7),
+    figures("slice s", 7),
+    figures("plan s", 6),
+    figures("TICFG + slice, of clang", 10),
+    figures("peak MB", 7),
+    figures("of bitcode", 10),
+    figures("2nd slice ms", 12),
+    figures("of clang", 8),
+];
+
+/// One program, in CPU seconds and bytes. "second" is a slice from the stored graph:
+/// reading it, the slice, and all of that process.
+#[derive(Default, Serialize)]
 struct Row {
     program: String,
-    statements: u64,
-    bitcode: u64,
-    clang: f64,
-    load: f64,
-    ticfg: f64,
-    slice: f64,
-    plan: f64,
-    /// Reading the stored graph, the slice from it, and all of that process.
-    stored_read: f64,
-    stored_slice: f64,
-    stored_process: f64,
-    peak: u64,
-    peak_before: u64,
+    statements_in_slice: u64,
+    bitcode_bytes: u64,
+    clang_cpu_s: f64,
+    load_cpu_s: f64,
+    ticfg_cpu_s: f64,
+    slice_cpu_s: f64,
+    plan_cpu_s: f64,
+    ticfg_and_slice_ratio: f64,
+    second_read_cpu_s: f64,
+    second_slice_cpu_s: f64,
+    second_process_cpu_s: f64,
+    second_ratio: f64,
+    peak_bytes: u64,
+    peak_bytes_before: u64,
+    peak_ratio: f64,
 }
 
 impl Row {
     fn second(&self) -> f64 {
-        self.stored_read + self.stored_slice
+        self.second_read_cpu_s + self.second_slice_cpu_s
     }
 
-    fn text(&self) -> String {
-        let percent = |seconds: f64| format!("{:.2}%", 100.0 * seconds / self.clang);
-        let megabytes = |bytes: u64| bytes as f64 / 1e6;
-        format!(
-            "{:<10} {:>6.2}MB {:>7.2}s {:>6.3}s {:>6.3}s {:>6.3}s {:>6.3}s {:>8} {:>7.1}MB {:>6.1}× {:>6.1}ms {:>8}",
-            self.program,
-            megabytes(self.bitcode),
-            self.clang,
-            self.load,
-            self.ticfg,
-            self.slice,
-            self.plan,
-            percent(self.ticfg + self.slice),
-            megabytes(self.peak),
-            self.peak as f64 / self.bitcode as f64,
-            1000.0 * self.second(),
-            percent(self.second()),
-        )
+    fn with_ratios(mut self) -> Row {
+        self.ticfg_and_slice_ratio = (self.ticfg_cpu_s + self.slice_cpu_s) / self.clang_cpu_s;
+        self.second_ratio = self.second() / self.clang_cpu_s;
+        self.peak_ratio = self.peak_bytes as f64 / self.bitcode_bytes as f64;
+        self
     }
 
-    fn json(&self) -> Value {
-        json!({
-            "program": self.program,
-            "statements_in_slice": self.statements,
-            "bitcode_bytes": self.bitcode,
-            "clang_cpu_s": self.clang,
-            "load_cpu_s": self.load,
-            "ticfg_cpu_s": self.ticfg,
-            "slice_cpu_s": self.slice,
-            "plan_cpu_s": self.plan,
-            "ticfg_and_slice_ratio": (self.ticfg + self.slice) / self.clang,
-            "second_read_cpu_s": self.stored_read,
-            "second_slice_cpu_s": self.stored_slice,
-            "second_process_cpu_s": self.stored_process,
-            "second_ratio": self.second() / self.clang,
-            "peak_bytes": self.peak,
-            "peak_bytes_before": self.peak_before,
-            "peak_ratio": self.peak as f64 / self.bitcode as f64,
-        })
+    fn line(&self) -> String {
+        let percent = |ratio: f64| format!("{:.2}%", 100.0 * ratio);
+        let seconds = |value: f64| format!("{value:.3}");
+        let cells = [
+            self.program.clone(),
+            format!("{:.2}", self.bitcode_bytes as f64 / 1e6),
+            format!("{:.2}", self.clang_cpu_s),
+            seconds(self.load_cpu_s),
+            seconds(self.ticfg_cpu_s),
+            seconds(self.slice_cpu_s),
+            seconds(self.plan_cpu_s),
+            percent(self.ticfg_and_slice_ratio),
+            format!("{:.1}", self.peak_bytes as f64 / 1e6),
+            format!("{:.1}×", self.peak_ratio),
+            format!("{:.1}", 1000.0 * self.second()),
+            percent(self.second_ratio),
+        ];
+        tables::line(&COLUMNS, &cells)
     }
 }
 
@@ -210,30 +198,30 @@ impl Bench {
         };
         for module in modules {
             let blob = module["bitcode"].as_str().context("a module's bitcode")?;
-            row.bitcode += fs::metadata(self.store().join("blobs").join(blob))?.len();
+            row.bitcode_bytes += fs::metadata(self.store().join("blobs").join(blob))?.len();
         }
         let clang: Vec<f64> = (0..COMPILED)
             .map(|_| compile_all(modules))
             .collect::<Result<_>>()?;
-        row.clang = median(&clang);
+        row.clang_cpu_s = middle(clang);
 
         let at = self.start(subject, modules, id)?;
         let fresh = self.reports(id, &at, &["--from-bitcode"], FROM_BITCODE)?;
-        row.load = phase(&fresh, "load");
-        row.ticfg = phase(&fresh, "ticfg");
-        row.slice = phase(&fresh, "slice");
-        row.plan = phase(&fresh, "plan");
+        row.load_cpu_s = phase(&fresh, "load");
+        row.ticfg_cpu_s = phase(&fresh, "ticfg");
+        row.slice_cpu_s = phase(&fresh, "slice");
+        row.plan_cpu_s = phase(&fresh, "plan");
         let most = |key: &str| fresh.iter().filter_map(|r| r[key].as_u64()).max();
-        row.peak = most("peak_kb").unwrap_or(0) * 1024;
-        row.peak_before = most("peak_kb_before").unwrap_or(0) * 1024;
-        row.statements = most("statements").unwrap_or(0);
+        row.peak_bytes = most("peak_kb").unwrap_or(0) * 1024;
+        row.peak_bytes_before = most("peak_kb_before").unwrap_or(0) * 1024;
+        row.statements_in_slice = most("statements").unwrap_or(0);
 
         let stored = self.reports(id, &at, &[], FROM_GRAPH)?;
-        row.stored_read = phase(&stored, "graph");
-        row.stored_slice = phase(&stored, "slice");
+        row.second_read_cpu_s = phase(&stored, "graph");
+        row.second_slice_cpu_s = phase(&stored, "slice");
         let process = stored.iter().filter_map(|r| r["process_cpu_us"].as_f64());
-        row.stored_process = median(&process.collect::<Vec<_>>()) / 1e6;
-        Ok(row)
+        row.second_process_cpu_s = middle(process) / 1e6;
+        Ok(row.with_ratios())
     }
 
     fn registered(&self, program: &str) -> Result<Option<Value>> {
@@ -296,13 +284,11 @@ fn phase(reports: &[Value], name: &str) -> f64 {
     let times = reports
         .iter()
         .filter_map(|report| report["phases"][name]["cpu_us"].as_f64());
-    median(&times.collect::<Vec<_>>()) / 1e6
+    middle(times) / 1e6
 }
 
-fn median(values: &[f64]) -> f64 {
-    let mut sorted = values.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)
+fn middle(values: impl IntoIterator<Item = f64>) -> f64 {
+    median(values).unwrap_or(f64::NAN)
 }
 
 /// CPU seconds of compiling all modules from their sources.
@@ -389,24 +375,21 @@ mod tests {
     fn a_row_says_shares_of_clang_and_multiples_of_bitcode() {
         let row = Row {
             program: "p".to_owned(),
-            bitcode: 2_000_000,
-            clang: 10.0,
-            ticfg: 0.2,
-            slice: 0.1,
-            stored_read: 0.01,
-            stored_slice: 0.01,
-            peak: 30_000_000,
+            bitcode_bytes: 2_000_000,
+            clang_cpu_s: 10.0,
+            ticfg_cpu_s: 0.2,
+            slice_cpu_s: 0.1,
+            second_read_cpu_s: 0.01,
+            second_slice_cpu_s: 0.01,
+            peak_bytes: 30_000_000,
             ..Row::default()
-        };
-        assert!(row.text().contains(" 3.00%"), "{}", row.text());
-        assert!(row.text().contains(" 15.0×"), "{}", row.text());
-        assert!(row.text().ends_with(" 0.20%"), "{}", row.text());
-        assert_eq!(row.json()["second_ratio"], 0.002);
-    }
-
-    #[test]
-    fn the_middle_of_some_values() {
-        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
-        assert!(median(&[]).is_nan());
+        }
+        .with_ratios();
+        let line = row.line();
+        assert!(line.contains(" 3.00% "), "{line}");
+        assert!(line.contains(" 15.0× "), "{line}");
+        assert!(line.ends_with(" 0.20% |"), "{line}");
+        assert_eq!(line.matches('|').count(), COLUMNS.len() + 1);
+        assert_eq!(serde_json::to_value(&row).unwrap()["second_ratio"], 0.002);
     }
 }

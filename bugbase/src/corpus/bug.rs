@@ -102,9 +102,9 @@ pub enum Language {
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Failure {
-    /// Names of the signals that the program dies of: "SIGSEGV".
+    /// The signals that the program dies of.
     #[serde(default)]
-    pub signals: Vec<String>,
+    pub signals: Vec<Signal>,
     #[serde(default)]
     pub exit_codes: Vec<i32>,
     /// Exit codes other than 0 of runs in which the fault has not struck.
@@ -112,6 +112,18 @@ pub struct Failure {
     pub fine_exit_codes: Vec<i32>,
     /// The program never ends; healthy runs end long before this.
     pub hang_after_ms: Option<u64>,
+}
+
+/// A signal that a fault can end a program with, and its number.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Signal {
+    Sigill = 4,
+    Sigtrap = 5,
+    Sigabrt = 6,
+    Sigbus = 7,
+    Sigfpe = 8,
+    Sigsegv = 11,
 }
 
 /// Work of the program that is long enough to measure, and where it would fail.
@@ -203,7 +215,7 @@ pub struct IdealStatement {
     pub line: u64,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
     Order,
@@ -211,16 +223,40 @@ pub enum Class {
     Branch,
 }
 
+/// Reads and writes in an order; `S` is a wait that never ended.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "UPPERCASE")]
+pub enum Pattern {
+    Rwr,
+    Wwr,
+    Rww,
+    Wrw,
+    Rws,
+    Ww,
+    Wr,
+    Rw,
+}
+
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Shape {
+    Zero,
+    NonZero,
+    Equals,
+    Negative,
+    Unwritten,
+}
+
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct IdealPredictor {
     pub class: Class,
-    /// Of an order: "WR", "RWR" and so on.
-    pub pattern: Option<String>,
+    /// Of an order, which needs it.
+    pub pattern: Option<Pattern>,
     /// "queue.mut" or the name of a global; any location if left out.
     pub location: Option<String>,
-    /// Of a value: "zero", "non_zero", "negative", "unwritten"; any shape if left out.
-    pub shape: Option<String>,
+    /// Of a value; any shape if left out.
+    pub shape: Option<Shape>,
     /// What the text of each of its statements contains, in its order.
     pub statements: Vec<String>,
 }

@@ -1,7 +1,7 @@
 //! Whether a sketch's best predictors are those that the bug's folder expects.
 
-use crate::corpus::bug::{Class, IdealPredictor};
-use serde_json::Value;
+use crate::corpus::bug::{IdealPredictor, Shape};
+use serde_json::{Value, json};
 
 /// Whether the best predictor of a class is one of the expected ones.
 pub fn is_expected(ideals: &[IdealPredictor], sketch: &Value) -> bool {
@@ -33,12 +33,8 @@ fn is_vacuous(predictor: &Value) -> bool {
 }
 
 fn matches(ideal: &IdealPredictor, predictor: &Value, sketch: &Value) -> bool {
-    let class = match ideal.class {
-        Class::Order => "order",
-        Class::Value => "value",
-        Class::Branch => "branch",
-    };
-    let body = &predictor["predictor"][class];
+    let class = json!(ideal.class);
+    let body = &predictor["predictor"][class.as_str().unwrap_or_default()];
     if predictor["class"] != class || body.is_null() {
         return false;
     }
@@ -54,15 +50,13 @@ fn matches(ideal: &IdealPredictor, predictor: &Value, sketch: &Value) -> bool {
     }
     let pattern_fits = ideal
         .pattern
-        .as_ref()
-        .is_none_or(|pattern| body["pattern"] == pattern.as_str());
+        .is_none_or(|pattern| body["pattern"] == json!(pattern));
     let location_fits = ideal
         .location
         .as_ref()
         .is_none_or(|location| *location == location_name(&body["location"]));
     let shape_fits = ideal
         .shape
-        .as_ref()
         .is_none_or(|shape| has_shape(&body["shape"], shape));
     pattern_fits
         && location_fits
@@ -96,13 +90,14 @@ pub fn location_name(location: &Value) -> String {
 
 /// Whether a predictor's shape is the expected one: by name, or because it is a
 /// number of that sign; what nothing had written is not zero.
-fn has_shape(shape: &Value, expected: &str) -> bool {
-    match (shape, shape["equals"].as_u64()) {
-        (Value::String(name), _) => {
-            name == expected || (name == "unwritten" && expected == "non_zero")
-        }
-        (_, Some(value)) => expected == "equals" || expected == "negative" && (value as i64) < 0,
-        _ => false,
+fn has_shape(shape: &Value, expected: Shape) -> bool {
+    match shape["equals"].as_u64() {
+        Some(value) => match expected {
+            Shape::Equals => true,
+            Shape::Negative => (value as i64) < 0,
+            _ => false,
+        },
+        None => *shape == json!(expected) || (shape == "unwritten" && expected == Shape::NonZero),
     }
 }
 
@@ -120,7 +115,6 @@ fn quoted(sentence: &str) -> Vec<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn sketch(predictor: Value, class: &str) -> Value {
         json!({

@@ -5,7 +5,6 @@
 //! code is the same: see `package`.)
 
 use crate::corpus::bug::{Bug, Language};
-use crate::corpus::check::signal_number;
 use crate::corpus::companions::{Beside, start_client};
 use crate::corpus::package;
 use crate::corpus::workload::Files;
@@ -125,7 +124,7 @@ impl Program<'_> {
         let by_signal = failure
             .signals
             .iter()
-            .any(|name| signal_number(name) == status.signal());
+            .any(|signal| status.signal() == Some(*signal as i32));
         let by_exit = status
             .code()
             .is_some_and(|code| failure.exit_codes.contains(&code));

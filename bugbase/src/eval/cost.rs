@@ -5,6 +5,7 @@
 //! and run under the agent beside the program alone, in pairs with the same input.
 //! Few pairs: this is a column of the evaluation; `./dev bench overhead` measures.
 
+use crate::bench::in_turn;
 use crate::bench::overhead::paired::Ratios;
 use crate::bench::overhead::timed::timed;
 use crate::corpus::bug::Bug;
@@ -93,8 +94,8 @@ pub fn cost(
         if pairs.len() >= PAIRS || begun.elapsed() > LONGEST {
             break;
         }
-        let alone = run(tools, bug, prepared, folder, None, seed)?;
-        let tracked = run(tools, bug, prepared, folder, Some(&patch), seed)?;
+        let run = |patch| run(tools, bug, prepared, folder, patch, seed);
+        let (alone, tracked) = in_turn(seed as usize, || run(None), || run(Some(&patch)))?;
         pairs.extend(alone.zip(tracked));
     }
     cost.overhead = Ratios::of(&pairs);

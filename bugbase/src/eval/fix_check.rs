@@ -65,7 +65,7 @@ pub fn absent(
         .output()?;
     if !made.status.success() {
         let said = String::from_utf8_lossy(&made.stderr).into_owned();
-        let no_code = said.contains("there is no statement at");
+        let no_code = said.contains("has no code");
         return Ok(no_code.then(|| "absent: the fixed program has no code at that line".into()));
     }
     let report: Value = serde_json::from_slice(&made.stdout)?;

@@ -2,7 +2,7 @@
 //!
 //! For each bug a local fleet runs the workload until a campaign has settled or a
 //! limit is hit; what came out is a row of figures (`figures`), printed as it comes
-//! and kept as JSON and as a page with plots (`report`, `page`). A bug that is not
+//! and kept as JSON and as a page with charts (`report`, `page`). A bug that is not
 //! diagnosed is a row too, with the reason in words. Rows are written as they come:
 //! an evaluation that is interrupted goes on where it was (`--resume`).
 
@@ -12,13 +12,13 @@ pub(crate) mod diagnosis;
 pub(crate) mod figures;
 pub(crate) mod fix_check;
 pub(crate) mod page;
-pub(crate) mod plot;
 pub(crate) mod report;
 pub(crate) mod stages;
 
 use crate::corpus::bug::{self, Bug, Group};
 use crate::corpus::folder::emptied;
 use crate::fleet::{Fleet, prepare};
+use crate::tables;
 use crate::tools::Tools;
 use anyhow::{Context, Result, bail};
 use cost::cost;
@@ -54,6 +54,9 @@ pub struct Arguments {
     /// The JSON file of `./dev bench overhead`, for the page's plot.
     #[arg(long)]
     overhead: Option<PathBuf>,
+    /// Run the programs with these arguments instead of their workloads'.
+    #[arg(long, value_delimiter = ' ')]
+    arguments: Vec<String>,
     /// How many agents run the program at the same time.
     #[arg(long, default_value_t = 3)]
     agents: u32,
@@ -69,6 +72,11 @@ pub struct Arguments {
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     let mut bugs = bug::chosen(&arguments.bugs)?;
+    if !arguments.arguments.is_empty() {
+        for bug in &mut bugs {
+            bug.workload.arguments = arguments.arguments.clone();
+        }
+    }
     let tools = Tools::find()?;
     // A fleet ends with the value that holds it, so an interrupted evaluation has
     // to return, not to die.
@@ -101,14 +109,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             println!("{}", report::line(&row));
             rows.push(row);
             if let Some(file) = &arguments.json {
-                let text = serde_json::to_string_pretty(&rows)? + "\n";
-                fs::write(file, text).with_context(|| format!("writing {}", file.display()))?;
+                tables::save(file, &rows)?;
             }
         }
     }
-    println!("{}", report::averages(&rows));
+    println!("\n{}", report::averages(&rows));
     if arguments.repeat > 1 {
-        println!("{}", report::spreads(&rows));
+        println!("\n{}", report::spreads(&rows));
     }
     if let Some(file) = &arguments.page {
         let limits = format!(

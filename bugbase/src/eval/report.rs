@@ -1,6 +1,7 @@
-//! The evaluation's rows as lines for a terminal. Pure. The page is `page`'s.
+//! The evaluation's rows as Markdown, for the terminal and for the page alike. Pure.
 
 use crate::eval::figures::{Figures, mean};
+use crate::tables::{self, Column, figures, number, percent, table, words};
 use std::fmt::Write;
 
 /// What the published evaluation reports, as averages over its eleven failures
@@ -8,31 +9,32 @@ use std::fmt::Write;
 const PAPER: &str = "The published evaluation, over its eleven failures in the real programs: A_R 92%, A_O 100%, \
      A 96%; 2 to 5 failing recurrences; the best predictor named the cause in all of them.";
 
+const COLUMNS: [Column<'_>; 17] = [
+    words("bug", 17),
+    figures("lines", 6),
+    figures("slice", 5),
+    figures("ideal", 5),
+    figures("sketch", 6),
+    figures("A_R", 4),
+    figures("A_O", 4),
+    figures("A", 4),
+    figures("σ", 3),
+    figures("recurrences", 11),
+    figures("failing", 7),
+    figures("successful", 10),
+    figures("P fails", 7),
+    figures("P′ fails", 8),
+    figures("F", 4),
+    figures("seconds", 7),
+    words("verdict", 11),
+];
+
 pub fn head() -> String {
-    format!(
-        "{:<18} {:>5} {:>5} {:>5} {:>6} {:>4} {:>4} {:>4} {:>3} {:>6} {:>7} {:>7} {:>5} {:>5} {:>5} {:>6}  verdict",
-        "bug",
-        "lines",
-        "slice",
-        "ideal",
-        "sketch",
-        "A_R",
-        "A_O",
-        "A",
-        "σ",
-        "recur.",
-        "failing",
-        "success",
-        "P",
-        "P′",
-        "F",
-        "s"
-    )
+    tables::head(&COLUMNS)
 }
 
-/// What both tables say of a bug, column by column.
-pub fn cells(row: &Figures) -> [String; 17] {
-    [
+pub fn line(row: &Figures) -> String {
+    let cells = [
         row.bug.clone(),
         row.source_lines.to_string(),
         number(row.slice_statements),
@@ -50,17 +52,8 @@ pub fn cells(row: &Figures) -> [String; 17] {
         row.best_f.map_or("–".into(), |f| format!("{f:.2}")),
         format!("{:.0}", row.seconds),
         row.verdict.clone(),
-    ]
-}
-
-pub fn line(row: &Figures) -> String {
-    const WIDTHS: [usize; 15] = [5, 5, 5, 6, 4, 4, 4, 3, 6, 7, 7, 5, 5, 5, 6];
-    let [bug, columns @ .., verdict] = cells(row);
-    let columns = columns.iter().zip(WIDTHS);
-    let columns: String = columns
-        .map(|(cell, width)| format!(" {cell:>width$}"))
-        .collect();
-    format!("{bug:<18}{columns}  {verdict}")
+    ];
+    tables::line(&COLUMNS, &cells)
 }
 
 /// One line of averages for each part of the corpus, and the paper's beside them.
@@ -84,7 +77,7 @@ pub fn averages(rows: &[Figures]) -> String {
         let _ = writeln!(
             text,
             "Average over {name}: A_R {}, A_O {}, A {}; {} failing recurrences; {} of {} with a \
-             sketch, {} settled, {} as expected.",
+             sketch, {} settled, {} as expected.\n",
             shown(|row| row.relevance),
             shown(|row| row.ordering),
             shown(|row| row.accuracy),
@@ -100,27 +93,26 @@ pub fn averages(rows: &[Figures]) -> String {
 
 /// The figures of a bug over its repetitions: median, and smallest to largest.
 pub fn spreads(rows: &[Figures]) -> String {
-    let mut text = format!(
-        "{:<18} {:>5} {:>8} {:>20} {:>20} {:>20}\n",
-        "bug", "times", "expected", "A", "recurrences", "seconds"
-    );
-    for (bug, rows) in by_bug(rows) {
-        let expected = rows
-            .iter()
-            .filter(|row| row.expected && row.settled)
-            .count();
-        let _ = writeln!(
-            text,
-            "{:<18} {:>5} {:>8} {:>20} {:>20} {:>20}",
-            bug,
-            rows.len(),
-            expected,
+    let columns = [
+        words("bug", 17),
+        figures("times", 5),
+        figures("as expected", 11),
+        figures("A", 14),
+        figures("recurrences", 14),
+        figures("seconds", 14),
+    ];
+    let rows = by_bug(rows).into_iter().map(|(bug, rows)| {
+        let expected = rows.iter().filter(|row| row.expected && row.settled);
+        vec![
+            bug.to_owned(),
+            rows.len().to_string(),
+            expected.count().to_string(),
             spread(&rows, "%", |row| row.accuracy.map(|a| 100.0 * a)),
             spread(&rows, "", |row| row.recurrences.map(|n| n as f64)),
-            spread(&rows, " s", |row| Some(row.seconds)),
-        );
-    }
-    text
+            spread(&rows, "", |row| Some(row.seconds)),
+        ]
+    });
+    table(&columns, rows)
 }
 
 /// The rows of each bug, in the order in which the bugs first come.
@@ -136,7 +128,7 @@ pub fn by_bug(rows: &[Figures]) -> Vec<(&str, Vec<&Figures>)> {
 }
 
 /// "61% (55–70)"
-pub fn spread(rows: &[&Figures], unit: &str, of: fn(&Figures) -> Option<f64>) -> String {
+fn spread(rows: &[&Figures], unit: &str, of: fn(&Figures) -> Option<f64>) -> String {
     let mut values: Vec<f64> = rows.iter().filter_map(|row| of(row)).collect();
     values.sort_by(f64::total_cmp);
     match (values.first(), values.get(values.len() / 2), values.last()) {
@@ -145,14 +137,6 @@ pub fn spread(rows: &[&Figures], unit: &str, of: fn(&Figures) -> Option<f64>) ->
         }
         _ => "–".into(),
     }
-}
-
-pub fn number(value: Option<u64>) -> String {
-    value.map_or("–".into(), |value| value.to_string())
-}
-
-pub fn percent(value: Option<f64>) -> String {
-    value.map_or("–".into(), |value| format!("{:.0}%", 100.0 * value))
 }
 
 #[cfg(test)]
@@ -190,6 +174,13 @@ mod tests {
     }
 
     #[test]
+    fn a_row_has_a_cell_for_each_column() {
+        let row = line(&row("a", None, false));
+        assert_eq!(row.matches('|').count(), COLUMNS.len() + 1, "{row}");
+        assert_eq!(head().lines().count(), 2);
+    }
+
+    #[test]
     fn repetitions_are_summed_up_by_bug() {
         let rows = [
             row("a", Some(0.5), false),
@@ -198,9 +189,9 @@ mod tests {
             row("a", Some(1.0), true),
         ];
         let said = spreads(&rows);
-        let a = said.lines().nth(1).unwrap();
-        assert!(a.starts_with("a ") && a.contains("75% (50–100)"), "{said}");
-        assert!(a.split_whitespace().take(3).eq(["a", "3", "2"]), "{said}");
-        assert_eq!(said.lines().count(), 3);
+        let a: Vec<&str> = said.lines().nth(2).unwrap().split('|').collect();
+        let a: Vec<&str> = a.into_iter().map(str::trim).collect();
+        assert_eq!(a[1..5], ["a", "3", "2", "75% (50–100)"], "{said}");
+        assert_eq!(said.lines().count(), 4);
     }
 }

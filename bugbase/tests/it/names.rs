@@ -69,21 +69,20 @@ fn no_other_room_knows_a_bug() {
     let names = names();
     assert!(names.iter().any(|name| name == "pbzip2"));
     let rooms = [
-        "sketch-model",
         "slicer",
-        "instrumenter",
         "sketch-server",
         "viewer",
         "client-agent",
-        "build-store",
-        "code-patch",
-        "runtime",
-        "cli",
+        "pt-decoder",
     ];
-    for room in rooms {
+    let mut rooms: Vec<_> = rooms.iter().map(|room| root().join(room)).collect();
+    for entry in fs::read_dir(root().join("crates")).unwrap() {
+        rooms.push(entry.unwrap().path());
+    }
+    for room in rooms.iter().filter(|room| !room.ends_with("test-support")) {
         let mut files = Vec::new();
-        rust_files(&root().join(room).join("src"), &mut files);
-        assert!(!files.is_empty(), "{room} has no sources");
+        rust_files(&room.join("src"), &mut files);
+        assert!(!files.is_empty(), "{} has no sources", room.display());
         for file in files {
             let found = mentions(&fs::read_to_string(&file).unwrap(), &names);
             assert!(found.is_empty(), "{}: {found:?}", file.display());

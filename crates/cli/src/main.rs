@@ -4,6 +4,7 @@
 //! `failsketch-c++`) are handled before the argument parser: their arguments
 //! are the compiler's, `--help` and `--version` included.
 
+mod at_statement;
 mod builds;
 mod campaign;
 mod cc;

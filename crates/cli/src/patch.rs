@@ -5,6 +5,7 @@
 //! benchmarks. The key is the one of a server's data folder, so that agents that
 //! trust the server trust the patch.
 
+use crate::at_statement::AtStatement;
 use crate::loaded::Loaded;
 use crate::timings::Timings;
 use anyhow::{Context, Result, bail};
@@ -13,8 +14,7 @@ use serde_json::{Value, json};
 use server_files::private_files::make_private_folder;
 use server_files::signing_key::load_or_make;
 use sketch_model::{CampaignId, PointKind, Site, SourceLocation, Tier, TrackingPlan, VariantRef};
-use slicer::plan_variants;
-use slicer::{Alias, Criterion, slice_from};
+use slicer::{Alias, plan_variants, slice_from};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -25,21 +25,14 @@ const LIFE: Duration = Duration::from_secs(24 * 3600);
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The build, by its build-id or the beginning of it.
-    #[arg(long)]
-    build: String,
-    /// The failing statement.
-    #[arg(long, value_name = "FILE:LINE")]
-    at: String,
+    #[command(flatten)]
+    statement: AtStatement,
     /// How many statements of the slice are tracked, nearest first.
     #[arg(long, default_value_t = 2, conflicts_with = "whole")]
     sigma: u32,
     /// Track the whole slice.
     #[arg(long)]
     whole: bool,
-    /// Slice from the fact that the statement was reached: for aborts and failed assertions.
-    #[arg(long)]
-    reached: bool,
     /// The plan of this number: 0 watches the nearest locations, the last one none.
     #[arg(long, default_value_t = 0)]
     variant: u32,
@@ -58,9 +51,6 @@ pub struct Arguments {
     /// Print what came of it, and what each phase cost, as JSON.
     #[arg(long)]
     json: bool,
-    /// The build store that `failsketch register` filled.
-    #[arg(long)]
-    store: Option<PathBuf>,
 }
 
 /// What of a plan is recorded.
@@ -74,16 +64,12 @@ pub enum Half {
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     let mut timings = Timings::start();
-    let store = crate::open_store(arguments.store.as_ref())?;
-    let loaded = Loaded::find(&store, &arguments.build)?;
+    let loaded = Loaded::of(arguments.statement.build()?)?;
     timings.ended("graph");
     // The build does not hold the text of its lines.
     let source = |_: &SourceLocation| None;
-    let criterion = Criterion {
-        reached: arguments.reached,
-        ..Criterion::at(loaded.statement(&arguments.at)?, &[])
-    };
-    let slice = slice_from(&loaded.program, &[criterion], Alias::default(), &source);
+    let criteria = arguments.statement.criteria(&loaded.program)?;
+    let slice = slice_from(&loaded.program, &criteria, Alias::default(), &source);
     timings.ended("slice");
     let whole = u32::try_from(slice.entries.len()).unwrap_or(u32::MAX);
     let sigma = if arguments.whole {

@@ -3,23 +3,17 @@
 //! Prints the plans that the server would make for a failure at a statement, or
 //! what changes from one σ to another. Nothing is built.
 
+use crate::at_statement::AtStatement;
 use crate::loaded::Loaded;
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 use sketch_model::{Slice, SourceLocation, TrackingPlan};
-use slicer::backward_slice;
-use slicer::plan_variants;
-use std::path::PathBuf;
-use viewer::{printable_json, printable_lines};
+use slicer::{Alias, plan_variants, slice_from};
 
 #[derive(clap::Args)]
 pub struct Arguments {
-    /// The build, by its build-id or the beginning of it.
-    #[arg(long)]
-    build: String,
-    /// The failing statement.
-    #[arg(long, value_name = "FILE:LINE")]
-    at: String,
+    #[command(flatten)]
+    statement: AtStatement,
     /// How many statements of the slice are tracked, nearest first.
     #[arg(long, default_value_t = 2)]
     sigma: u32,
@@ -31,9 +25,6 @@ pub struct Arguments {
     diff: Option<u32>,
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// The build store that `failsketch register` filled.
-    #[arg(long)]
-    store: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, PartialEq, ValueEnum)]
@@ -43,11 +34,10 @@ enum Format {
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let store = crate::open_store(arguments.store.as_ref())?;
-    let loaded = Loaded::find(&store, &arguments.build)?;
+    let loaded = Loaded::of(arguments.statement.build()?)?;
     let source = |location: &SourceLocation| loaded.source_line(location);
-    let failing = loaded.statement(&arguments.at)?;
-    let slice = backward_slice(&loaded.program, failing, &[], &source);
+    let criteria = arguments.statement.criteria(&loaded.program)?;
+    let slice = slice_from(&loaded.program, &criteria, Alias::default(), &source);
     let plans = chosen(&loaded, &slice, arguments.sigma, arguments.variant)?;
     match (arguments.diff, arguments.format) {
         (Some(_), Format::Json) => bail!("a difference is text; leave out `--format json`"),

@@ -8,3 +8,5 @@ pub mod browser;
 pub mod intel_pt;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+#[cfg(feature = "records")]
+pub mod records;

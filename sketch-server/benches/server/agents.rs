@@ -3,8 +3,8 @@
 //! They speak just as much HTTP as the server needs, because on two cores every
 //! microsecond of theirs is the server's.
 
-use super::service_support::records::tracked;
-use sketch_model::{CampaignId, Outcome, RunRecord, VariantRef};
+use super::service_support::records::{tracked, variant};
+use sketch_model::{Outcome, RunRecord};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -46,12 +46,7 @@ const PLACEHOLDER: &str = "RUN-ID-HERE";
 
 /// A successful run of the first tracked build with a few dozen recorded events.
 fn record() -> RunRecord {
-    let variant = VariantRef {
-        campaign: CampaignId(1),
-        iteration: 1,
-        plan: 0,
-    };
-    let mut record = tracked(PLACEHOLDER, variant, Outcome::Success);
+    let mut record = tracked(PLACEHOLDER, variant(1, 1, 0), Outcome::Success);
     for thread in &mut record.threads {
         let first = thread.head.clone();
         for turn in 1..16 {

@@ -5,6 +5,7 @@
 //! drawn from all with a few common and many rare ones, as races and values are.
 //! One run in a hundred fails; one predictor holds in just those.
 
+use super::service_support::records::variant;
 use diagnosis::predictors::{Aspect, Coverage, Hook};
 use diagnosis::{Nearness, Observations, Population, rank};
 use sketch_model::{

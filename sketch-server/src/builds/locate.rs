@@ -236,18 +236,11 @@ fn own_modules<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sketch_model::{SourceLocation, ThreadStack};
+    use sketch_model::ThreadStack;
+    use test_support::records;
 
     fn statement(function: &str, line: u32) -> Statement {
-        Statement {
-            id: StatementId(line),
-            function: function.into(),
-            location: SourceLocation {
-                file: "/src/pbzip2.c".into(),
-                line,
-            },
-            text: String::new(),
-        }
+        records::statement(line, function, "/src/pbzip2.c", line)
     }
 
     fn failure(callers: Vec<Statement>) -> LocatedFailure {
@@ -277,10 +270,8 @@ mod tests {
     fn a_hang_is_known_by_its_threads_whatever_their_order() {
         let build = BuildId("ab12".into());
         let thread = |tid, waits_for: &str| ThreadStack {
-            tid,
-            frames: Vec::new(),
-            truncated: None,
             waits_for: Some(waits_for.into()),
+            ..records::stack(tid, &[])
         };
         let held = "the mutex at 0x10, which thread 2 holds";
         let (first, second, third) = (
@@ -289,13 +280,8 @@ mod tests {
             vec![statement("main", 1)],
         );
         let report = |threads| FailureReport {
-            schema: Default::default(),
-            kind: FailureKind::Hang,
-            fault_address: None,
-            said: None,
             threads,
-            mappings: Vec::new(),
-            gaps: Vec::new(),
+            ..records::report(FailureKind::Hang)
         };
         let waiting = "another thread to wake it at 0x20";
         let one = report(vec![thread(1, waiting), thread(2, held), thread(3, held)]);

@@ -120,22 +120,13 @@ mod tests {
     use crate::builds::locate::LocatedFailure;
     use crate::campaigns::plans::PlanRuns;
     use crate::storage::BuildCounts;
-    use sketch_model::{
-        AgentId, CampaignId, FailureKind, SourceLocation, Statement, StatementId, Tier,
-    };
+    use sketch_model::{AgentId, CampaignId, FailureKind, Tier};
+    use test_support::records;
 
     fn tracking(id: u64, untracked_failures: u64) -> Campaign {
         let failure = LocatedFailure {
             kind: FailureKind::ExitCode(1),
-            failing: Statement {
-                id: StatementId(0),
-                function: "main".into(),
-                location: SourceLocation {
-                    file: "/src/a.c".into(),
-                    line: 3,
-                },
-                text: String::new(),
-            },
+            failing: records::statement(0, "main", "/src/a.c", 3),
             callers: Vec::new(),
             others: Vec::new(),
             said: None,

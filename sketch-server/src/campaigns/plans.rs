@@ -169,23 +169,12 @@ fn share_of(agent: &AgentId, count: usize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sketch_model::{BuildId, Schema};
+    use test_support::records;
 
     fn plan(variant: u32, tier: Tier) -> TrackingPlan {
         TrackingPlan {
-            schema: Schema::default(),
-            build: BuildId("ab".into()),
-            sigma: 2,
             variant,
-            tier,
-            statements: Vec::new(),
-            beside: Vec::new(),
-            sites: Vec::new(),
-            implied: Vec::new(),
-            watched: Vec::new(),
-            unwatched: Vec::new(),
-            promoted: Vec::new(),
-            audit: false,
+            ..records::plan(tier)
         }
     }
 

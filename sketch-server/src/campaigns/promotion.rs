@@ -152,51 +152,28 @@ mod tests {
     use super::*;
     use diagnosis::evidence::decoded_run::WatchCoverage;
     use sketch_model::{
-        BuildId, CampaignId, ExecutionTrace, FailureKind, FailureReport, Interval, Outcome,
-        Purpose, RunId, RuntimeAddress, Schema, SiteId, ThreadIndex, Tier, TraceEvent, Tsc,
-        VariantRef, WatchHit, WatchRecord,
+        ExecutionTrace, Interval, RunId, SiteId, ThreadIndex, Tier, TraceEvent, Tsc,
     };
+    use test_support::records::{self, RunBuilder};
 
     fn location() -> LocationName {
         LocationName::Global("mut".into())
     }
 
     fn plan(hooked: &[(u32, PointKind)]) -> TrackingPlan {
-        let site = |(number, (statement, kind)): (usize, &(u32, PointKind))| Site {
-            id: SiteId(number as u32),
-            statement: StatementId(*statement),
-            kind: *kind,
-            column: 1,
-            location: Some(location()),
-            size: 8,
-            arm_slot: None,
-            purpose: Purpose::Statement,
-            caller: None,
+        let site = |(number, (statement, kind)): (usize, &(u32, PointKind))| {
+            records::site(number as u32, *statement, *kind, 1, Some(location()))
         };
         TrackingPlan {
-            schema: Schema::default(),
-            build: BuildId("ab".into()),
-            sigma: 2,
-            variant: 0,
-            tier: Tier::Watchpoints,
-            statements: Vec::new(),
-            beside: Vec::new(),
             sites: hooked.iter().enumerate().map(site).collect(),
-            implied: Vec::new(),
             watched: vec![location()],
-            unwatched: Vec::new(),
-            promoted: Vec::new(),
-            audit: false,
+            ..records::plan(Tier::Watchpoints)
         }
     }
 
     /// A run in which the location was hit and these accesses were made to it.
     fn run(failed: bool, accesses: &[(Source, &[u32], EventKind)]) -> (RunRecord, DecodedRun) {
-        let variant = VariantRef {
-            campaign: CampaignId(1),
-            iteration: 1,
-            plan: 0,
-        };
+        let variant = records::variant(1, 1, 0);
         let event = |(source, candidates, kind): &(Source, &[u32], EventKind)| TraceEvent {
             thread: ThreadIndex(0),
             position: 0,
@@ -212,50 +189,11 @@ mod tests {
             },
             source: *source,
         };
-        let record = RunRecord {
-            schema: Schema::default(),
-            id: RunId("r".into()),
-            agent: sketch_model::AgentId("a".into()),
-            build: BuildId("ab".into()),
-            tier: Tier::Watchpoints,
-            variant: Some(variant),
-            sampling_probability: 1.0,
-            outcome: match failed {
-                true => Outcome::Failure(FailureReport {
-                    said: None,
-                    schema: Schema::default(),
-                    kind: FailureKind::ExitCode(1),
-                    fault_address: None,
-                    threads: Vec::new(),
-                    mappings: Vec::new(),
-                    gaps: Vec::new(),
-                }),
-                false => Outcome::Success,
-            },
-            wall_us: 1,
-            cpu_us: 1,
-            threads: Vec::new(),
-            unrecorded_threads: 0,
-            watch: WatchRecord {
-                hits: vec![WatchHit {
-                    slot: 0,
-                    tid: 1,
-                    handled_ns: 1,
-                    after_pc: RuntimeAddress(1),
-                    address: RuntimeAddress(8),
-                    registers: [0; 16],
-                    stack: Vec::new(),
-                }],
-                ..WatchRecord::default()
-            },
-            tracking: Default::default(),
-            clock: Default::default(),
-            mappings: Vec::new(),
-            pt: None,
-            gaps: Vec::new(),
-            privacy: Default::default(),
-            privacy_key: None,
+        let record = match failed {
+            true => records::failing("r"),
+            false => records::successful("r"),
         };
+        let record = record.on(Tier::Watchpoints).tracked(variant).hit(0);
         let run = DecodedRun {
             agent: record.agent.clone(),
             by_trace: false,

@@ -4,11 +4,9 @@
 
 use crate::service_support::Server;
 use crate::service_support::double::{self, Double};
-use crate::service_support::records::{crash, tracked, untracked};
+use crate::service_support::records::{crash, tracked, untracked, variant};
+use sketch_model::{AgentId, AssignmentRequest, CampaignState, Outcome, Tier};
 use server_files::{Role, TokenFile};
-use sketch_model::{
-    AgentId, AssignmentRequest, CampaignId, CampaignState, Outcome, Tier, VariantRef,
-};
 use std::collections::HashMap;
 use test_support::browser::chromium::{Browser, Scheme};
 use test_support::browser::site::{Served, Site};
@@ -22,11 +20,7 @@ fn started(data: &std::path::Path) -> Server {
 }
 
 fn run(server: &Server, number: u64, iteration: u32) {
-    let variant = VariantRef {
-        campaign: CampaignId(1),
-        iteration,
-        plan: 0,
-    };
+    let variant = variant(1, iteration, 0);
     let outcome = match number % 11 {
         0 => crash(&FAILING),
         _ => Outcome::Success,

@@ -1,29 +1,16 @@
 //! The campaign state machine, without storage, engine or builds.
 
 use diagnosis::IterationResult;
-use sketch_model::{
-    BuildId, CampaignId, CampaignState, FailureKind, FailureSignature, SourceLocation, Statement,
-    StatementId, Tier,
-};
+use sketch_model::{BuildId, CampaignId, CampaignState, FailureSignature, StatementId, Tier};
 use sketch_server::plans::PlanRuns;
 use sketch_server::storage::{BuildCounts, RunRole};
 use sketch_server::{Campaign, LocatedFailure, OVERWHELMED, Steering, Step, Verdict};
+use test_support::records;
 
 fn campaign(slice: u32) -> Campaign {
     let failure = LocatedFailure {
-        kind: FailureKind::Signal {
-            number: 11,
-            name: "SIGSEGV".into(),
-        },
-        failing: Statement {
-            id: StatementId(0),
-            function: "consumer".into(),
-            location: SourceLocation {
-                file: "/src/a.c".into(),
-                line: 3,
-            },
-            text: String::new(),
-        },
+        kind: records::segmentation_fault(),
+        failing: records::statement(0, "consumer", "/src/a.c", 3),
         callers: Vec::new(),
         others: Vec::new(),
         said: None,

@@ -2,9 +2,9 @@
 //! proper status, bounded, counted, and no campaign of anyone else notices.
 
 use crate::service_support::double::Double;
-use crate::service_support::records::{crash, tracked, untracked};
+use crate::service_support::records::{crash, tracked, untracked, variant};
 use crate::service_support::{Server, config, until_closed};
-use sketch_model::{CampaignId, Outcome, ProbeKind, SiteId, ThreadIndex, Tsc, VariantRef};
+use sketch_model::{Outcome, ProbeKind, SiteId, ThreadIndex, Tsc, VariantRef};
 use sketch_server::ServerConfig;
 use std::io::Write;
 use std::net::TcpStream;
@@ -12,13 +12,7 @@ use std::time::Duration;
 
 const FAILING: [u32; 2] = [120, 110];
 
-fn variant() -> VariantRef {
-    VariantRef {
-        campaign: CampaignId(1),
-        iteration: 1,
-        plan: 0,
-    }
-}
+const VARIANT: VariantRef = variant(1, 1, 0);
 
 fn refused(server: &Server, reason: &str) -> u64 {
     server.counter(&format!("failsketch_refusals_total{{reason=\"{reason}\"}}"))
@@ -55,7 +49,7 @@ fn unharmed(server: Server) {
         (campaign.tracked_failing, campaign.tracked_successful),
         (0, 0)
     );
-    server.upload(&tracked("honest", variant(), Outcome::Success));
+    server.upload(&tracked("honest", VARIANT, Outcome::Success));
     assert_eq!(server.campaign(1).tracked_successful, 1);
     server.stop();
 }
@@ -64,7 +58,7 @@ fn unharmed(server: Server) {
 fn contradictory_records_are_refused_and_counted() {
     let data = tempfile::tempdir().unwrap();
     let server = started(&data);
-    let good = tracked("odd", variant(), crash(&FAILING));
+    let good = tracked("odd", VARIANT, crash(&FAILING));
     let mut twice = good.clone();
     twice.threads[1].index = twice.threads[0].index;
     let mut backwards = good.clone();
@@ -97,7 +91,7 @@ fn contradictory_records_are_refused_and_counted() {
 fn a_string_is_not_taken_for_a_time() {
     let data = tempfile::tempdir().unwrap();
     let server = started(&data);
-    let mut told = tracked("told", variant(), Outcome::Success);
+    let mut told = tracked("told", VARIANT, Outcome::Success);
     let mut text = told.threads[0].head[0];
     (text.kind, text.size) = (ProbeKind::Text, 1);
     text.after = Tsc(u64::from(b'a'));
@@ -115,7 +109,7 @@ fn a_foreign_build_and_an_unknown_tracked_build_are_refused_and_counted() {
     let mut foreign = untracked("foreign", crash(&FAILING));
     foreign.build.0 = "00ff".into();
     assert_eq!(server.post_json("/api/v1/runs", &foreign).status, 404);
-    let mut unknown = variant();
+    let mut unknown = VARIANT;
     unknown.iteration = 9;
     let unknown = tracked("unknown", unknown, Outcome::Success);
     assert_eq!(server.post_json("/api/v1/runs", &unknown).status, 404);

@@ -10,6 +10,7 @@ use sketch_model::{
 use sketch_server::storage::{BuildCounts, Changes, Revised, SqliteStorage, Storage};
 use sketch_server::{Campaign, LocatedFailure, UNTRACKED_SHARE};
 use std::path::Path;
+use test_support::records;
 
 /// The failure that most tests are about.
 const FAILING: [u32; 2] = [120, 110];
@@ -24,11 +25,7 @@ fn assignment(server: &Server) -> Assignment {
 }
 
 fn variant(campaign: u64, iteration: u32) -> VariantRef {
-    VariantRef {
-        campaign: CampaignId(campaign),
-        iteration,
-        plan: 0,
-    }
+    records::variant(campaign, iteration, 0)
 }
 
 /// A server on which the failure has happened once.

@@ -3,19 +3,15 @@
 
 use crate::service_support::Server;
 use crate::service_support::double::{self, Double};
-use crate::service_support::records::{crash, tracked, untracked};
+use crate::service_support::records::{crash, tracked, untracked, variant};
 use serde_json::{Value, json};
-use sketch_model::{CampaignId, Outcome, VariantRef};
+use sketch_model::Outcome;
 
 /// A server with a campaign that has a few runs.
 fn started(data: &tempfile::TempDir) -> Server {
     let server = Server::start(data.path(), Double::default());
     server.upload(&untracked("first", crash(&[120, 110])));
-    let variant = VariantRef {
-        campaign: CampaignId(1),
-        iteration: 1,
-        plan: 0,
-    };
+    let variant = variant(1, 1, 0);
     for number in 0..30 {
         let outcome = match number % 6 {
             0 => crash(&[120, 110]),

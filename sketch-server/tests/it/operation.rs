@@ -4,10 +4,8 @@
 use crate::service_support;
 use crate::service_support::Server;
 use crate::service_support::double::{self, Double};
-use crate::service_support::records::{crash, tracked, untracked};
-use sketch_model::{
-    AgentId, Assignments, AssignmentsRequest, BuildId, CampaignId, Outcome, Tier, VariantRef,
-};
+use crate::service_support::records::{crash, tracked, untracked, variant};
+use sketch_model::{AgentId, Assignments, AssignmentsRequest, BuildId, Outcome, Tier, VariantRef};
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Write};
@@ -15,13 +13,7 @@ use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-fn variant() -> VariantRef {
-    VariantRef {
-        campaign: CampaignId(1),
-        iteration: 1,
-        plan: 0,
-    }
-}
+const VARIANT: VariantRef = variant(1, 1, 0);
 
 fn question(seen: Option<String>, wait_s: u32) -> AssignmentsRequest {
     AssignmentsRequest {
@@ -42,8 +34,8 @@ fn counters_tell_what_was_accepted_refused_and_is_going_on() {
     let data = tempfile::tempdir().unwrap();
     let server = Server::start(data.path(), Double::default());
     server.upload(&untracked("first", crash(&[120])));
-    server.upload(&tracked("second", variant(), Outcome::Success));
-    server.upload(&tracked("second", variant(), Outcome::Success));
+    server.upload(&tracked("second", VARIANT, Outcome::Success));
+    server.upload(&tracked("second", VARIANT, Outcome::Success));
     server.post("/api/v1/runs", b"{");
     let page = server.get("/metrics");
     assert!(
@@ -108,7 +100,7 @@ fn an_agent_asks_once_and_gets_all_it_needs() {
     let now = all(&server, &question(Some(before.tag.clone()), 50));
     assert_ne!(now.tag, before.tag);
     let program = &now.programs[0];
-    assert_eq!(program.variant, Some(variant()));
+    assert_eq!(program.variant, Some(VARIANT));
     assert_eq!((program.tracked_share, program.canary_share), (0.875, 0.25));
     let patch = program.patch.unwrap();
     let bytes = server.get("/api/v1/patches/1/1").body;
@@ -138,7 +130,7 @@ fn a_waiting_agent_hears_of_a_change_and_of_the_end() {
         let waiting = scope.spawn(|| all(&server, &question(Some(before.tag.clone()), 50)));
         server.upload(&untracked("first", crash(&[120])));
         let heard = waiting.join().unwrap();
-        assert_eq!(heard.programs[0].variant, Some(variant()));
+        assert_eq!(heard.programs[0].variant, Some(VARIANT));
     });
     // One that waits when the server ends gets its answer then.
     let known = all(&server, &question(None, 0));

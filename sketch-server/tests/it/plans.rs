@@ -3,22 +3,19 @@
 
 use crate::service_support::Server;
 use crate::service_support::double::{self, Double};
-use crate::service_support::records::{crash, tracked, untracked};
+use crate::service_support::records::{MUT, crash, tracked, untracked};
 use code_patch::PublicKey;
 use sketch_model::{
-    AgentId, Assignment, AssignmentRequest, CampaignId, CampaignState, LocationName, Outcome,
-    RunRecord, RuntimeAddress, Tier, VariantRef, WatchHit, WatchRecord,
+    AgentId, Assignment, AssignmentRequest, CampaignState, LocationName, Outcome, RunRecord, Tier,
+    VariantRef, WatchHit,
 };
 use std::collections::BTreeSet;
+use test_support::records::{self, RunBuilder};
 
 const FAILING: [u32; 2] = [120, 110];
 
 fn variant(iteration: u32, plan: u32) -> VariantRef {
-    VariantRef {
-        campaign: CampaignId(1),
-        iteration,
-        plan,
-    }
+    records::variant(1, iteration, plan)
 }
 
 /// A server whose fleet has agents of these tiers; the failure happened to each.
@@ -30,7 +27,7 @@ fn server(data: &std::path::Path, watching: u32, fleet: &[Tier]) -> Server {
     let server = Server::start(data, double);
     for (number, tier) in fleet.iter().enumerate() {
         let run = untracked(&format!("first-{number}"), crash(&FAILING));
-        server.upload(&RunRecord { tier: *tier, ..run });
+        server.upload(&run.on(*tier));
     }
     server
 }
@@ -145,28 +142,15 @@ fn a_restart_counts_each_plan_as_before() {
 
 /// What a watchpoint on `mut` saw: each access that a hook recorded, and `more`
 /// that none did.
-fn hits(record: &RunRecord, more: usize) -> WatchRecord {
-    let hit = |tid, at: u64| WatchHit {
-        slot: 0,
-        tid,
-        handled_ns: at,
-        after_pc: RuntimeAddress(0x5000),
-        address: RuntimeAddress(0x7f00_0000_1000),
-        registers: [0; 16],
-        stack: Vec::new(),
-    };
+fn with_hits(record: RunRecord, more: usize) -> RunRecord {
+    let hit = |tid, at| records::hit(tid, at, 0x5000, MUT);
     let recorded = record.threads.iter().flat_map(|thread| {
         let events = thread.head.iter();
         events.map(|event| hit(thread.tid, event.before.0 + 5))
     });
     let mut hits: Vec<WatchHit> = recorded.collect();
     hits.extend((0..more).map(|_| hit(102, 9_000)));
-    WatchRecord {
-        counted: hits.len() as u64,
-        hits,
-        armed: 1,
-        ..WatchRecord::default()
-    }
+    record.watched(hits)
 }
 
 /// A server whose first iteration is over; each of its runs had `more` hits that
@@ -178,19 +162,14 @@ fn after_first_iteration(data: &std::path::Path, more: usize) -> Server {
         ..Double::default()
     };
     let server = Server::start(data, double);
-    let run = untracked("first", crash(&FAILING));
-    server.upload(&RunRecord {
-        tier: Tier::Watchpoints,
-        ..run
-    });
+    server.upload(&untracked("first", crash(&FAILING)).on(Tier::Watchpoints));
     for number in 0..64 {
         let outcome = match number % 16 {
             0 => crash(&FAILING),
             _ => Outcome::Success,
         };
         let run = tracked(&format!("run-{number}"), variant(1, 0), outcome);
-        let watch = hits(&run, more);
-        server.upload(&RunRecord { watch, ..run });
+        server.upload(&with_hits(run, more));
     }
     assert_eq!(server.campaign(1).iteration, 2, "{:?}", server.campaign(1));
     server

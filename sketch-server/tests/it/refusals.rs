@@ -3,8 +3,8 @@
 
 use crate::service_support::Server;
 use crate::service_support::double::Double;
-use crate::service_support::records::{crash, tracked, untracked};
-use sketch_model::{BuildId, CampaignId, CampaignSummary, Outcome, RunId, Schema, VariantRef};
+use crate::service_support::records::{crash, tracked, untracked, variant};
+use sketch_model::{BuildId, CampaignSummary, Outcome, RunId, Schema};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
@@ -98,11 +98,7 @@ fn an_unknown_build_is_refused_with_the_remedy() {
 fn an_unknown_tracked_build_is_refused() {
     let data = tempfile::tempdir().unwrap();
     let server = server(&data);
-    let variant = VariantRef {
-        campaign: CampaignId(u64::MAX),
-        iteration: u32::MAX,
-        plan: 0,
-    };
+    let variant = variant(u64::MAX, u32::MAX, 0);
     let reply = server.post_json("/api/v1/runs", &tracked("r", variant, Outcome::Success));
     assert_eq!(reply.status, 404, "{}", reply.text());
     nothing_happened(server);

@@ -2,7 +2,7 @@
 //! The same tests run on SQLite and on a real PostgreSQL.
 
 use crate::storage_support::{Place, campaign, filed, new, run, sketch};
-use sketch_model::{BuildId, CampaignId, Placement, Schema, Slice, Tier, TrackingPlan, VariantRef};
+use sketch_model::{BuildId, CampaignId, Placement, Schema, Slice, Tier, VariantRef};
 use sketch_server::storage::{
     Arrival, BlobId, BuildCounts, Changes, Database, IterationRecord, PostgresStorage, Retention,
     Revised, RunRole, SqliteStorage, Storage, StorageError, sweep_all,
@@ -10,6 +10,7 @@ use sketch_server::storage::{
 use std::sync::Arc;
 use std::time::Duration;
 use test_support::postgres::Postgres;
+use test_support::records;
 
 macro_rules! on_each_database {
     ($($name:ident),* $(,)?) => {
@@ -106,13 +107,7 @@ async fn pending_runs_come_in_order_of_arrival_and_survive_a_restart(place: Plac
 
 async fn only_runs_that_count_are_replayed_and_only_of_their_variant(place: Place) {
     let storage = place.open().await;
-    let variant = |iteration| {
-        Some(VariantRef {
-            campaign: CampaignId(1),
-            iteration,
-            plan: 0,
-        })
-    };
+    let variant = |iteration| Some(records::variant(1, iteration, 0));
     let roles = [
         ("a", variant(1), RunRole::Successful),
         ("b", variant(2), RunRole::Successful),
@@ -150,26 +145,8 @@ async fn campaigns_builds_slices_and_all_sketch_versions_read_back(place: Place)
         gaps: vec!["assembly".into()],
     };
     let iteration = IterationRecord {
-        variant: VariantRef {
-            campaign: CampaignId(1),
-            iteration: 1,
-            plan: 0,
-        },
-        plan: TrackingPlan {
-            schema: Schema::default(),
-            build: build.clone(),
-            sigma: 2,
-            variant: 0,
-            tier: Tier::Inline,
-            beside: Vec::new(),
-            implied: Vec::new(),
-            statements: Vec::new(),
-            sites: Vec::new(),
-            watched: Vec::new(),
-            unwatched: Vec::new(),
-            promoted: Vec::new(),
-            audit: false,
-        },
+        variant: records::variant(1, 1, 0),
+        plan: records::plan(Tier::Inline),
         placement: Placement {
             places: vec![1, 0],
             ..Placement::default()
@@ -331,11 +308,7 @@ async fn kept(storage: &dyn Storage, variant: VariantRef) -> Vec<String> {
 
 async fn old_and_surplus_records_go_and_counts_stay(place: Place) {
     let storage = place.open().await;
-    let variant = |iteration| VariantRef {
-        campaign: CampaignId(1),
-        iteration,
-        plan: 0,
-    };
+    let variant = |iteration| records::variant(1, iteration, 0);
     let mut tracking = campaign(1, 10);
     tracking.sliced(9);
     tracking.built(2);

@@ -6,8 +6,7 @@
 
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind};
 use sketch_model::{
-    BuildId, FailureKind, FailureReport, Mapping, RuntimeAddress, Schema, StackFrame, Statement,
-    StatementId, StaticAddress, ThreadStack,
+    BuildId, FailureReport, Mapping, RuntimeAddress, Statement, StatementId, StaticAddress,
 };
 use sketch_server::workshop::BuildCode;
 use sketch_server::{BinaryCode, StatementTable, Symbols};
@@ -15,6 +14,7 @@ use slicer::{ModuleInput, Program};
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
+use test_support::records;
 
 const SOURCE: &str = r#"
 static inline __attribute__((always_inline)) int peek(volatile int *p) {
@@ -144,42 +144,23 @@ fn report(
     (failing, caller): (StaticAddress, StaticAddress),
     mappings: Vec<Mapping>,
 ) -> FailureReport {
-    let frame = |lookup, module: &str| StackFrame {
-        lookup,
-        module: module.into(),
-    };
+    let frames = [
+        // In libc, at an address that would mean something in the program.
+        (caller.0, "/lib/libc.so.6"),
+        (failing.0, "/opt/p"),
+        (caller.0, "/opt/p"),
+        (u64::MAX, "/opt/p"),
+    ];
     FailureReport {
-        schema: Schema::default(),
-        kind: FailureKind::Signal {
-            number: 11,
-            name: "SIGSEGV".into(),
-        },
-        fault_address: Some(RuntimeAddress(0)),
-        said: None,
-        threads: vec![ThreadStack {
-            tid: 1,
-            frames: vec![
-                // In libc, at an address that would mean something in the program.
-                frame(caller, "/lib/libc.so.6"),
-                frame(failing, "/opt/p"),
-                frame(caller, "/opt/p"),
-                frame(StaticAddress(u64::MAX), "/opt/p"),
-            ],
-            truncated: None,
-            waits_for: None,
-        }],
         mappings,
-        gaps: Vec::new(),
+        ..records::crash(records::stack(1, &frames))
     }
 }
 
 fn mapping(path: &str, start: u64, build_id: Option<&str>) -> Mapping {
     Mapping {
-        start: RuntimeAddress(start),
-        end: RuntimeAddress(start + 0x10_0000),
-        file_offset: 0,
-        path: path.into(),
         build_id: build_id.map(|id| BuildId(id.into())),
+        ..records::mapping(path, start, 0x10_0000)
     }
 }
 

@@ -5,6 +5,7 @@ use crate::escape::{self, NAME_LIMIT, SENTENCE_LIMIT};
 use crate::numbers::{self, counted, interval, probability, share};
 use crate::prose;
 use crate::shell::sentence;
+use crate::table::{Name, figure, short, table, words};
 use maud::{Markup, html};
 use sketch_model::{FailureSketch, Score, SketchPredictor};
 
@@ -50,11 +51,11 @@ pub fn predictors(sketch: &FailureSketch) -> Markup {
             @if sketch.predictors.is_empty() {
                 p.empty { "No predictor yet: failing and successful runs of the tracked build are needed." }
             } @else {
-                (table(&best))
+                (figures(&best))
                 @if !others.is_empty() {
                     details.others {
                         summary { (counted(others.len() as u64, "more predictor")) span.fine { "not the best of their class" } }
-                        (table(&others))
+                        (figures(&others))
                     }
                 }
                 p.fine { (prose::FIGURES) }
@@ -63,22 +64,12 @@ pub fn predictors(sketch: &FailureSketch) -> Markup {
     }
 }
 
-fn table(predictors: &[(usize, &SketchPredictor)]) -> Markup {
+fn figures(predictors: &[(usize, &SketchPredictor)]) -> Markup {
     html! {
-        div.scroll tabindex="0" role="region" aria-label="Predictors" {
-            table {
-                thead { tr {
-                    th scope="col" { "Difference" }
-                    th scope="col" { "Failing runs" }
-                    th scope="col" { "Successful runs" }
-                    th.figure scope="col" { "Precision" }
-                    th.figure scope="col" { "Recall" }
-                    th.figure scope="col" { abbr title="F-measure with β = 0.5" { "F" } }
-                    th.figure scope="col" { abbr title="corrected p-value" { "p" } }
-                } }
-                tbody { @for (i, p) in predictors { (row(*i, p)) } }
-            }
-        }
+        (table(Name::Is("Predictors"), None, html! {
+            (words("Difference")) (words("Failing runs")) (words("Successful runs")) (figure("Precision"))
+            (figure("Recall")) (short("F", "F-measure with β = 0.5")) (short("p", "corrected p-value"))
+        }, html! { @for (i, p) in predictors { (row(*i, p)) } }))
     }
 }
 

@@ -4,6 +4,7 @@
 use crate::escape::{self, NAME_LIMIT, SENTENCE_LIMIT};
 use crate::numbers::{count, counted};
 use crate::shell::{self, Frame, document};
+use crate::table::{Name, figure, table, words};
 use maud::{Markup, html};
 use sketch_model::BuildId;
 
@@ -35,20 +36,10 @@ pub fn builds_page(builds: &[BuildSeen]) -> String {
             @if builds.is_empty() {
                 p.empty { "No build is registered yet: " code { "failsketch register BINARY" } " adds one." }
             } @else {
-                div.scroll tabindex="0" role="region" aria-label="Builds" {
-                    table {
-                        thead { tr {
-                            th scope="col" { "Program" }
-                            th.figure scope="col" { "Proven modules" }
-                            th.figure scope="col" { "Functions" }
-                            th.figure scope="col" { "Sources" }
-                            th.figure scope="col" { "Runs" }
-                            th.figure scope="col" { "Failures" }
-                            th scope="col" { "Campaigns" }
-                        } }
-                        tbody { @for build in builds { (row(build)) } }
-                    }
-                }
+                (table(Name::Is("Builds"), None, html! {
+                    (words("Program")) (figure("Proven modules")) (figure("Functions")) (figure("Sources"))
+                    (figure("Runs")) (figure("Failures")) (words("Campaigns"))
+                }, html! { @for build in builds { (row(build)) } }))
             }
         }
     };

@@ -6,6 +6,7 @@
 use crate::escape::{self, NAME_LIMIT, SENTENCE_LIMIT};
 use crate::numbers::{count, date, rate, share};
 use crate::shell::{self, Frame, document, sentence};
+use crate::table::{Name, figure, table, words};
 use maud::{Markup, html};
 use sketch_model::{CampaignState, CampaignSummary, Seen};
 
@@ -53,19 +54,10 @@ fn program(group: &[&CampaignSummary]) -> Markup {
     html! {
         section.panel aria-label={ "Failures of " (name) } {
             h2 { (name) " " span.fine { "build " code { (escape::visible(&build, NAME_LIMIT)) } } }
-            div.scroll tabindex="0" role="region" aria-label={ "Failures of " (name) } {
-                table.failures {
-                    thead { tr {
-                        th scope="col" { "Failure" }
-                        th scope="col" { "Diagnosis" }
-                        th scope="col" { "Seen" }
-                        th.figure scope="col" { "Runs" }
-                        th.figure scope="col" { "Failures" }
-                        th scope="col" { "Best predictor so far" }
-                    } }
-                    tbody { @for campaign in group { (row(campaign)) } }
-                }
-            }
+            (table(Name::Is(&format!("Failures of {name}")), Some("failures"), html! {
+                (words("Failure")) (words("Diagnosis")) (words("Seen")) (figure("Runs")) (figure("Failures"))
+                (words("Best predictor so far"))
+            }, html! { @for campaign in group { (row(campaign)) } }))
         }
     }
 }

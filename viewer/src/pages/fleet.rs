@@ -6,6 +6,7 @@
 use crate::escape::{self, NAME_LIMIT};
 use crate::numbers::{count, date};
 use crate::shell::{self, Frame, document};
+use crate::table::{Name, figure, short, table, words};
 use maud::{Markup, html};
 use sketch_model::{AgentId, BuildId, Tier, VariantRef};
 use std::collections::BTreeSet;
@@ -49,20 +50,12 @@ pub fn fleet_page(agents: &[AgentSeen], forgotten: u64) -> String {
             @if agents.is_empty() {
                 p.empty { "No agent has been heard of yet." }
             } @else {
-                div.scroll tabindex="0" role="region" aria-label="Agents" {
-                    table {
-                        thead { tr {
-                            th scope="col" { "Agent" }
-                            th scope="col" { "Can do" }
-                            th scope="col" { "Runs now" }
-                            th.figure scope="col" { "Runs of P" }
-                            th.figure scope="col" { "Runs of P′" }
-                            th.figure scope="col" { abbr title="mean CPU time of tracked runs against runs of P" { "CPU, P′ against P" } }
-                            th scope="col" { "Last heard of" }
-                        } }
-                        tbody { @for agent in agents { (row(agent)) } }
-                    }
-                }
+                (table(Name::Is("Agents"), None, html! {
+                    (words("Agent")) (words("Can do")) (words("Runs now")) (figure("Runs of P"))
+                    (figure("Runs of P′"))
+                    (short("CPU, P′ against P", "mean CPU time of tracked runs against runs of P"))
+                    (words("Last heard of"))
+                }, html! { @for agent in agents { (row(agent)) } }))
                 @if secrets(agents) > 1 {
                     p.fine {
                         "Values of machines with different privacy secrets cannot be compared: what is equal on one is another number on the other. "

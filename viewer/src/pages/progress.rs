@@ -7,6 +7,7 @@ use crate::facts;
 use crate::numbers::{count, probability, share};
 use crate::page::live;
 use crate::shell::{self, Frame, document, sentence};
+use crate::table::{Name, figure, short, table, words};
 use maud::{Markup, html};
 use sketch_model::{CampaignSummary, FailureSketch};
 
@@ -36,25 +37,14 @@ pub fn progress_page(
             @if sketches.is_empty() {
                 p.empty { "The first sketch comes with the slice." }
             } @else {
-                div.scroll tabindex="0" role="region" aria-labelledby="versions" {
-                    table {
-                        thead { tr {
-                            th scope="col" { "Sketch and what changed" }
-                            th.figure scope="col" { "Iteration" }
-                            th.figure scope="col" { abbr title="tracked statements" { "σ" } }
-                            th.figure scope="col" { "Failing" }
-                            th.figure scope="col" { "Successful" }
-                            th.figure scope="col" { "Steps" }
-                            th.figure scope="col" { "F" }
-                            th.figure scope="col" { "p" }
-                        } }
-                        tbody {
-                            @for (i, sketch) in sketches.iter().enumerate().rev() {
-                                (row(campaign, i.checked_sub(1).map(|b| &sketches[b]), sketch))
-                            }
-                        }
+                (table(Name::StandsIn("versions"), None, html! {
+                    (words("Sketch and what changed")) (figure("Iteration")) (short("σ", "tracked statements"))
+                    (figure("Failing")) (figure("Successful")) (figure("Steps")) (figure("F")) (figure("p"))
+                }, html! {
+                    @for (i, sketch) in sketches.iter().enumerate().rev() {
+                        (row(campaign, i.checked_sub(1).map(|b| &sketches[b]), sketch))
                     }
-                }
+                }))
                 @if left_out > 0 { p.fine { (left_out) " earlier sketches are not listed; they can be opened by their number." } }
             }
         }

@@ -5,6 +5,7 @@ use crate::escape::{self, NAME_LIMIT, SENTENCE_LIMIT, STATEMENT_LIMIT};
 use crate::numbers::counted;
 use crate::page::card::code;
 use crate::shell::{self, Frame, document, sentence};
+use crate::table::{Name, short, table, words};
 use maud::{Markup, html};
 use sketch_model::{CampaignSummary, FailureSketch, Slice, SliceEntry};
 
@@ -24,22 +25,14 @@ pub fn slice_page(
             }
         }
         section.panel aria-label="Statements of the slice" {
-            div.scroll tabindex="0" role="region" aria-label="Statements of the slice" {
-                table.slice {
-                    thead { tr {
-                        th.figure scope="col" { abbr title="dependences from the failing statement" { "Distance" } }
-                        th scope="col" { "Statement" }
-                        th scope="col" { "Why it is here" }
-                        th scope="col" { "Threads" }
-                        th scope="col" { "State" }
-                    } }
-                    tbody {
-                        @for (i, entry) in slice.entries.iter().enumerate() {
-                            (row(campaign, slice, sketch, i, entry))
-                        }
-                    }
+            (table(Name::Is("Statements of the slice"), Some("slice"), html! {
+                (short("Distance", "dependences from the failing statement")) (words("Statement"))
+                (words("Why it is here")) (words("Threads")) (words("State"))
+            }, html! {
+                @for (i, entry) in slice.entries.iter().enumerate() {
+                    (row(campaign, slice, sketch, i, entry))
                 }
-            }
+            }))
         }
         section.panel aria-labelledby="gaps" {
             h2 #gaps { "What the slice did not follow" }

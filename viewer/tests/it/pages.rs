@@ -226,11 +226,7 @@ fn the_fleet_and_the_builds() {
         agent: AgentId("agent-1".to_owned()),
         tier: Tier::Watchpoints,
         build: BuildId("abc".to_owned()),
-        assigned: Some(VariantRef {
-            campaign: CampaignId(7),
-            iteration: 2,
-            plan: 0,
-        }),
+        assigned: Some(test_support::records::variant(7, 2, 0)),
         first: 0,
         last: 86_400,
         untracked: cost(10, 100_000),

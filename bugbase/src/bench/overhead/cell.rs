@@ -5,6 +5,7 @@
 
 use super::paired::{Ratios, percent, percent_of_sums};
 use crate::corpus::bug::Measure;
+use crate::tables::{self, Column, figures, words};
 use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -124,43 +125,63 @@ impl Row {
     }
 
     pub fn line(&self) -> String {
+        let cpu = self.program_cpu.as_ref();
         let shown = |ratios: &Option<Ratios>| ratios.as_ref().map_or("–".into(), percent);
-        let share =
-            |value: Option<f64>| value.map_or("–".into(), |v| format!("{:.0}%", 100.0 * v));
-        let count = |value: Option<f64>| value.map_or("–".into(), |v| format!("{v:.0}"));
-        format!(
-            "{:<32} {:>5} {:>14} {:>24} {:>24} {:>24} {:>7} {:>6} {:>7} {:>4}  {}",
+        let cells = [
             self.name(),
-            self.program_cpu.as_ref().map_or(0, |ratios| ratios.pairs),
-            self.program_cpu
-                .as_ref()
-                .map_or("–".into(), percent_of_sums),
+            cpu.map_or(0, |ratios| ratios.pairs).to_string(),
+            cpu.map_or("–".into(), percent_of_sums),
             shown(&self.program_cpu),
             shown(&self.total_cpu),
             shown(&self.wall),
-            share(self.tracked),
-            share(self.coverage),
-            count(self.hits),
-            self.discarded,
-            self.remark
-        )
+            tables::percent(self.tracked),
+            tables::percent(self.coverage),
+            self.hits.map_or("–".into(), |hits| format!("{hits:.0}")),
+            self.discarded.to_string(),
+            self.remark.clone(),
+        ];
+        tables::line(&COLUMNS, &cells)
     }
 }
 
+const COLUMNS: [Column<'_>; 11] = [
+    words("against the program alone (95%)", 31),
+    figures("pairs", 5),
+    figures("CPU, sums", 14),
+    figures("CPU of the program", 22),
+    figures("CPU with the agent", 22),
+    figures("wall time", 22),
+    figures("tracked", 7),
+    figures("on", 4),
+    figures("hits", 6),
+    figures("fail", 4),
+    words("not measured", 12),
+];
+
 pub fn heading() -> String {
-    format!(
-        "{:<32} {:>5} {:>14} {:>24} {:>24} {:>24} {:>7} {:>6} {:>7} {:>4}",
-        "against the program alone (95%)",
-        "pairs",
-        "CPU, sums",
-        "CPU of the program",
-        "CPU with the agent",
-        "wall time",
-        "tracked",
-        "on",
-        "hits",
-        "fail"
-    )
+    tables::head(&COLUMNS)
+}
+
+const PATCH_COLUMNS: [Column<'_>; 15] = [
+    words("program", 9),
+    figures("σ", 5),
+    words("recorded", 12),
+    figures("slice", 6),
+    figures("hooks", 9),
+    figures("watched", 7),
+    figures("graph ms", 8),
+    figures("slice ms", 8),
+    figures("plan ms", 8),
+    figures("build ms", 8),
+    figures("patch ms", 8),
+    figures("apply ms", 8),
+    figures("patch KB", 8),
+    words("way", 6),
+    words("not made", 8),
+];
+
+pub fn patch_heading() -> String {
+    tables::head(&PATCH_COLUMNS)
 }
 
 impl PatchRow {
@@ -169,46 +190,26 @@ impl PatchRow {
     }
 
     pub fn line(&self) -> String {
-        let apply = self.apply_ms.map_or("–".into(), |ms| format!("{ms:.1}"));
-        format!(
-            "{:<10} σ {:<6} {:<13} {:>6} {:>4}/{:<4} {:>3} {:>8.0} {:>8.0} {:>8.0} {:>8.0} {:>8.0} {:>8} {:>7.1}  {} {}",
-            self.program,
-            self.sigma,
-            self.mode,
-            self.slice_statements,
-            self.placed,
-            self.sites,
-            self.watched,
-            self.graph_ms,
-            self.slice_ms,
-            self.plan_ms,
-            self.track_ms,
-            self.patch_ms,
-            apply,
-            self.patch_bytes as f64 / 1000.0,
-            self.way,
-            self.remark
-        )
+        let ms = |value: f64| format!("{value:.0}");
+        let cells = [
+            self.program.clone(),
+            self.sigma.clone(),
+            self.mode.clone(),
+            self.slice_statements.to_string(),
+            format!("{}/{}", self.placed, self.sites),
+            self.watched.to_string(),
+            ms(self.graph_ms),
+            ms(self.slice_ms),
+            ms(self.plan_ms),
+            ms(self.track_ms),
+            ms(self.patch_ms),
+            self.apply_ms.map_or("–".into(), |ms| format!("{ms:.1}")),
+            format!("{:.1}", self.patch_bytes as f64 / 1000.0),
+            self.way.clone(),
+            self.remark.clone(),
+        ];
+        tables::line(&PATCH_COLUMNS, &cells)
     }
-}
-
-pub fn patch_heading() -> String {
-    format!(
-        "{:<10} {:<8} {:<13} {:>6} {:>9} {:>3} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>7}",
-        "program",
-        "",
-        "",
-        "slice",
-        "hooks",
-        "w",
-        "graph",
-        "slice",
-        "plan",
-        "build",
-        "patch",
-        "apply",
-        "KB"
-    )
 }
 
 impl Measured {
@@ -220,14 +221,6 @@ impl Measured {
         let text = fs::read_to_string(file)?;
         let shown = file.display();
         serde_json::from_str(&text).with_context(|| format!("{shown} is not of this benchmark"))
-    }
-
-    pub fn save(&self, file: &Path) -> Result<()> {
-        if let Some(folder) = file.parent() {
-            fs::create_dir_all(folder)?;
-        }
-        let text = serde_json::to_string_pretty(self)? + "\n";
-        fs::write(file, text).with_context(|| format!("writing {}", file.display()))
     }
 
     /// The patch of that name, if it was made already.
@@ -264,7 +257,7 @@ mod tests {
         let mut measured = Measured::default();
         measured.rows.push(row.clone());
         let file = std::env::temp_dir().join(format!("overhead-{}.json", std::process::id()));
-        measured.save(&file).unwrap();
+        tables::save(&file, &measured).unwrap();
         let again = Measured::open(&file, true).unwrap();
         assert!(again.known(&row).is_some() && again.known(&other).is_none());
         assert!(Measured::open(&file, false).unwrap().rows.is_empty());
@@ -275,5 +268,8 @@ mod tests {
         );
         assert!(row.line().contains("+1.0% (+1.0…+1.0)"), "{}", row.line());
         fs::remove_file(&file).unwrap();
+        assert_eq!(row.line().matches('|').count(), COLUMNS.len() + 1);
+        let patch = PatchRow::default().line();
+        assert_eq!(patch.matches('|').count(), PATCH_COLUMNS.len() + 1);
     }
 }

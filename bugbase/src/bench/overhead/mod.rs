@@ -19,7 +19,9 @@ pub mod service;
 pub mod subject;
 pub mod timed;
 
+use crate::bench::{in_turn, load, median};
 use crate::corpus::bug::{self, Group, Measure, Work};
+use crate::tables;
 use crate::tools::Tools;
 use anyhow::{Context, Result, ensure};
 use cell::{InstructionRow, Measured, PatchRow, Row};
@@ -217,7 +219,7 @@ impl Bench<'_> {
         let known = &mut self.measured.patches;
         known.retain(|k| !k.is_for(&subject.name, sigma, mode));
         known.push(row.clone());
-        self.measured.save(&self.file)?;
+        tables::save(&self.file, &self.measured)?;
         Ok((row, made))
     }
 
@@ -286,7 +288,7 @@ impl Bench<'_> {
             let with = subject.start(&self.tools, Way::Agent(Some(patch), 1.0))?;
             differences.push(1000.0 * (with - without));
         }
-        Ok(middle(&mut differences).unwrap_or_default())
+        Ok(median(differences).unwrap_or_default())
     }
 
     /// Measures a row, unless it is there; a way that does not exist is a row that
@@ -322,15 +324,15 @@ impl Bench<'_> {
         }
         println!("{}", row.line());
         self.measured.rows.push(row);
-        self.measured.save(&self.file)
+        tables::save(&self.file, &self.measured)
     }
 
     fn service(&self, subject: &Subject, work: &Work, way: Way, row: &mut Row) -> Result<()> {
         let seconds = self.seconds(row, work);
         let lived = service::measure(&self.tools, subject, work, way, seconds)?;
         row.program_cpu = Ratios::of(&lived.pairs);
-        let mut bases: Vec<f64> = lived.pairs.iter().map(|(base, _)| *base).collect();
-        row.base_seconds = middle(&mut bases).unwrap_or_default();
+        let bases = lived.pairs.iter().map(|(base, _)| *base);
+        row.base_seconds = median(bases).unwrap_or_default();
         if let Some(record) = lived.record.filter(|record| !record["variant"].is_null()) {
             row.coverage = subject::coverage(&record["tracking"]);
             let hits = record["watch"]["hits"].as_array();
@@ -362,15 +364,7 @@ impl Bench<'_> {
             }
             let base = || subject.run(&self.tools, work, Way::Alone(None), limit);
             let variant = || subject.run(&self.tools, work, way, limit);
-            // Who comes first changes, so that neither profits from the other.
-            let (one, other) = if (pairs.len() + row.discarded).is_multiple_of(2) {
-                let one = base()?;
-                (one, variant()?)
-            } else {
-                let other = variant()?;
-                (base()?, other)
-            };
-            match (one, other) {
+            match in_turn(pairs.len() + row.discarded, base, variant)? {
                 (Outcome::Fine(one), Outcome::Fine(other)) => pairs.push((one, other)),
                 (_, Outcome::TooLong) => {
                     late += 1;
@@ -389,14 +383,13 @@ impl Bench<'_> {
         row.program_cpu = Ratios::of(&of(|sample| sample.program_cpu));
         row.total_cpu = Ratios::of(&of(|sample| sample.total_cpu));
         row.wall = Ratios::of(&of(|sample| sample.wall));
-        let mut bases: Vec<f64> = pairs.iter().map(|(base, _)| base.program_cpu).collect();
-        row.base_seconds = middle(&mut bases).unwrap_or_default();
+        let bases = pairs.iter().map(|(base, _)| base.program_cpu);
+        row.base_seconds = median(bases).unwrap_or_default();
         let tracked = pairs.iter().filter(|(_, s)| s.tracked).count();
         row.tracked = (tracked > 0).then(|| tracked as f64 / pairs.len() as f64);
-        let mut covered: Vec<f64> = pairs.iter().filter_map(|(_, s)| s.coverage).collect();
-        row.coverage = middle(&mut covered);
+        row.coverage = median(pairs.iter().filter_map(|(_, s)| s.coverage));
         let hits = pairs.iter().filter_map(|(_, s)| s.hits);
-        row.hits = middle(&mut hits.map(|n| n as f64).collect::<Vec<_>>());
+        row.hits = median(hits.map(|n| n as f64));
         row.load = load();
         Ok(())
     }
@@ -471,9 +464,9 @@ impl Bench<'_> {
                 );
             }
             self.measured.instructions.push(row);
-            self.measured.save(&self.file)?;
+            tables::save(&self.file, &self.measured)?;
         }
-        self.measured.save(&self.file)
+        tables::save(&self.file, &self.measured)
     }
 
     /// What the aim is about: all runs of a program together, one in so many tracked,
@@ -571,16 +564,6 @@ fn read_report(row: &mut PatchRow, report: &Value) {
     row.track_ms = phase("track");
     row.patch_ms = phase("patch");
     row.way = report["way"].as_str().unwrap_or_default().to_owned();
-}
-
-fn middle(values: &mut [f64]) -> Option<f64> {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied()
-}
-
-fn load() -> String {
-    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    text.split(' ').take(3).collect::<Vec<_>>().join(" ")
 }
 
 fn machine() -> String {

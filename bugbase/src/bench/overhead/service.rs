@@ -8,6 +8,7 @@
 //! soon nothing beside its length.
 
 use super::subject::{Subject, Way};
+use crate::bench::in_turn;
 use crate::corpus::bug::Work;
 use crate::fleet::end;
 use crate::tools::Tools;
@@ -47,17 +48,10 @@ pub fn measure(
     let begun = Instant::now();
     let mut batches = 0;
     while begun.elapsed().as_secs_f64() < seconds {
-        // Who comes first changes, so that neither profits from the other.
-        let (base, variant) = if batches % 2 == 0 {
-            let base = alone.batch()?;
-            (base, other.batch()?)
-        } else {
-            let variant = other.batch()?;
-            (alone.batch()?, variant)
-        };
+        let pair = in_turn(batches, || alone.batch(), || other.batch())?;
         batches += 1;
         if batches > WARMING {
-            pairs.push((base, variant));
+            pairs.push(pair);
         }
     }
     alone.end();

@@ -115,98 +115,76 @@ fn a_shell_sees_the_same_with_and_without_the_agent() {
         record.to_str().expect("text"),
         "--",
     ];
-    let table: [(&str, &[&str], Then, &str); 14] = [
+    use Then::{Nothing, Resize, Type};
+    let (front, back) = ("foreground", "background");
+    let table = [
+        (front, "look", Nothing, "33 rows, 77 columns"),
+        (back, "look", Nothing, "in the foreground 0"),
         (
-            "foreground",
-            &["look"],
-            Then::Nothing,
-            "33 rows, 77 columns",
-        ),
-        (
-            "background",
-            &["look"],
-            Then::Nothing,
-            "in the foreground 0",
-        ),
-        (
-            "foreground",
-            &["resize"],
-            Then::Resize,
+            front,
+            "resize",
+            Resize,
             "told 1 times\nafter: 50 rows, 120 columns",
         ),
         (
-            "foreground",
-            &["read"],
-            Then::Type(b"one\ntwo\n\x04"),
+            front,
+            "read",
+            Type(b"one\ntwo\n\x04"),
             "read two\nend of input\n[exit 5]",
         ),
         // Reading in the background stops the job; the shell brings it back.
+        (back, "read", Type(b"one\n\x04"), "[stopped by 21]"),
+        (front, "wait", Type(b"\x03"), "[killed by 2]"),
+        (front, "wait", Type(b"\x1c"), "[killed by 3]"),
         (
-            "background",
-            &["read"],
-            Then::Type(b"one\n\x04"),
-            "[stopped by 21]",
-        ),
-        (
-            "foreground",
-            &["wait"],
-            Then::Type(b"\x03"),
-            "[killed by 2]",
-        ),
-        (
-            "foreground",
-            &["wait"],
-            Then::Type(b"\x1c"),
-            "[killed by 3]",
-        ),
-        (
-            "foreground",
-            &["interrupted"],
-            Then::Type(b"\x03"),
+            front,
+            "interrupted",
+            Type(b"\x03"),
             "interrupted 1 times\n[exit 9]",
         ),
         (
-            "foreground",
-            &["orderly"],
-            Then::Type(b"\x1a"),
+            front,
+            "orderly",
+            Type(b"\x1a"),
             "in order\n[stopped by 20]\nback\n[exit 7]",
         ),
         (
-            "foreground",
-            &["unstoppable"],
-            Then::Type(b"\x1a"),
+            front,
+            "unstoppable",
+            Type(b"\x1a"),
             "asked 1 times\n[exit 8]",
         ),
         (
-            "foreground",
-            &["stop-by", "19"],
-            Then::Nothing,
+            front,
+            "stop-by 19",
+            Nothing,
             "[stopped by 19]\nwent on\n[exit 6]",
         ),
         (
-            "foreground",
-            &["stop-by", "20"],
-            Then::Nothing,
+            front,
+            "stop-by 20",
+            Nothing,
             "[stopped by 20]\nwent on\n[exit 6]",
         ),
         (
-            "foreground",
-            &["stop-by", "22"],
-            Then::Nothing,
+            front,
+            "stop-by 22",
+            Nothing,
             "[stopped by 22]\nwent on\n[exit 6]",
         ),
         (
-            "background",
-            &["stop-by", "21"],
-            Then::Nothing,
+            back,
+            "stop-by 21",
+            Nothing,
             "[stopped by 21]\nwent on\n[exit 6]",
         ),
     ];
-    for (ground, arguments, then, expected) in table {
-        let bare = [&[program], arguments].concat();
+    for (ground, words, then, expected) in table {
+        let arguments: Vec<&str> = words.split(' ').collect();
+        let bare = [&[program], &arguments[..]].concat();
         let bare = transcript(&workshop, ground, &bare, then);
         assert!(bare.contains(expected), "{arguments:?} bare:\n{bare}");
-        let behind = [&agent[..], &[program], arguments].concat();
+        let behind = [&agent[..], &[program], &arguments[..]].concat();
         let behind = transcript(&workshop, ground, &behind, then);
         assert_eq!(behind, bare, "{ground} {arguments:?}");
     }

@@ -7,7 +7,8 @@ use std::{
     fs,
     io::Write,
     os::unix::{ffi::OsStrExt, process::ExitStatusExt},
-    process::{Command, Stdio},
+    path::Path,
+    process::{Command, ExitStatus, Stdio},
 };
 
 /// Runs bare and under the agent, with the same environment, and compares.
@@ -35,6 +36,20 @@ fn same_output(workshop: &Workshop, arguments: &[&str], environment: &[(&str, &s
     agent.arg("--").arg(&program);
     assert_eq!(run(agent), bare);
     assert!(!bare.is_empty());
+}
+
+/// What a command under the agent ends with, and what the agent says meanwhile.
+fn under_agent(workshop: &Workshop, words: &[&str]) -> (ExitStatus, String) {
+    let output = workshop.agent().args(words).output();
+    let output = output.expect("the agent starts");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    (output.status, said)
+}
+
+/// Words for the agent that make it record the command.
+fn recorded<'a>(record: &'a Path, command: &[&'a str]) -> Vec<&'a str> {
+    let record = record.to_str().expect("paths are text");
+    [&["--store-record", record, "--"], command].concat()
 }
 
 #[test]
@@ -114,17 +129,10 @@ fn an_operator_who_cannot_be_told_anything_changes_nothing() {
 fn a_record_that_cannot_be_stored_is_said_and_the_command_runs() {
     let workshop = Workshop::new();
     let program = workshop.compile("crash", "crash", &[]);
-    let output = workshop
-        .agent()
-        .arg("--store-record")
-        .arg(workshop.path("no-such-folder/record.json"))
-        .arg("--")
-        .arg(&program)
-        .args(["exit", "7"])
-        .output()
-        .expect("the agent starts");
-    assert_eq!(output.status.code(), Some(7));
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let record = workshop.path("no-such-folder/record.json");
+    let command = [program.to_str().expect("text"), "exit", "7"];
+    let (status, said) = under_agent(&workshop, &recorded(&record, &command));
+    assert_eq!(status.code(), Some(7));
     assert!(said.contains("records are not stored"), "{said}");
     assert_eq!(said.lines().count(), 1, "{said}");
 }
@@ -195,17 +203,9 @@ fn a_program_with_file_capabilities_is_left_alone() {
         return;
     }
     assert_eq!(set, 0, "granting capabilities: {refusal}");
-    let output = workshop
-        .agent()
-        .arg("--store-record")
-        .arg(workshop.path("r.json"))
-        .arg("--")
-        .arg(&program)
-        .args(["exit", "7"])
-        .output()
-        .expect("the agent starts");
-    assert_eq!(output.status.code(), Some(7));
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let command = [program.to_str().expect("text"), "exit", "7"];
+    let (status, said) = under_agent(&workshop, &recorded(&workshop.path("r.json"), &command));
+    assert_eq!(status.code(), Some(7));
     assert!(said.contains("it has file capabilities"), "{said}");
 }
 
@@ -216,33 +216,23 @@ fn scripts_and_missing_commands_behave_as_in_a_shell() {
     fs::write(&script, "#!/bin/sh\nkill -SEGV $$\n").expect("written");
     let status = Command::new("chmod").arg("+x").arg(&script).status();
     assert!(status.expect("chmod runs").success());
-    let run = |command: &str| {
-        workshop
-            .agent()
-            .arg("--store-record")
-            .arg(workshop.path("r.json"))
-            .arg("--")
-            .arg(command)
-            .output()
-            .expect("the agent starts")
-    };
-    let output = run(script.to_str().expect("text"));
-    assert_eq!(output.status.signal(), Some(libc::SIGSEGV));
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let record = workshop.path("r.json");
+    let run = |command: &str| under_agent(&workshop, &recorded(&record, &[command]));
+    let (status, said) = run(script.to_str().expect("text"));
+    assert_eq!(status.signal(), Some(libc::SIGSEGV));
     assert!(
         said.contains("is run without recording: it is not a 64-bit ELF file"),
         "{said}"
     );
     assert_eq!(said.lines().count(), 1);
 
-    let output = run("no-such-command-anywhere");
-    assert_eq!(output.status.code(), Some(127));
+    let (status, said) = run("no-such-command-anywhere");
+    assert_eq!(status.code(), Some(127));
     assert_eq!(
-        String::from_utf8_lossy(&output.stderr),
+        said,
         "failsketch-agent: no-such-command-anywhere: command not found; give a path or check PATH\n"
     );
-    let output = run("/etc/passwd");
-    assert_eq!(output.status.code(), Some(126));
+    assert_eq!(run("/etc/passwd").0.code(), Some(126));
 }
 
 #[test]
@@ -254,15 +244,11 @@ fn without_a_server_the_command_runs_all_the_same() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
         listener.local_addr().expect("bound")
     };
-    let output = workshop
-        .agent()
-        .args(["--server", &format!("http://{gone}"), "--"])
-        .arg(&program)
-        .args(["exit", "7"])
-        .output()
-        .expect("the agent starts");
-    assert_eq!(output.status.code(), Some(7));
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    let program = program.to_str().expect("text");
+    let server = format!("http://{gone}");
+    let words = ["--server", &server, "--", program, "exit", "7"];
+    let (status, said) = under_agent(&workshop, &words);
+    assert_eq!(status.code(), Some(7));
     let lines: Vec<_> = said.lines().collect();
     assert_eq!(lines.len(), 2, "{said}");
     assert!(lines[0].contains("the untouched program is run"), "{said}");
@@ -275,14 +261,10 @@ fn the_record_reaches_the_server_under_the_agents_name() {
     let workshop = Workshop::new();
     let program = workshop.compile("crash", "crash", &[]);
     let server = FakeServer::start(None);
-    let status = workshop
-        .agent()
-        .args(["--server", &server.url, "--agent", "canary-1", "--"])
-        .arg(&program)
-        .args(["exit", "0"])
-        .status()
-        .expect("the agent starts");
-    assert_eq!(status.code(), Some(0));
+    let command = program.to_str().expect("text");
+    let words = ["--server", &server.url, "--agent", "canary-1", "--"];
+    let words = [&words[..], &[command, "exit", "0"]].concat();
+    assert_eq!(under_agent(&workshop, &words).0.code(), Some(0));
     assert_eq!(
         server.paths(),
         ["POST /api/v1/assignment", "POST /api/v1/runs"]
@@ -298,28 +280,20 @@ fn the_record_reaches_the_server_under_the_agents_name() {
 fn repeated_runs_end_when_the_server_has_finished() {
     let workshop = Workshop::new();
     let program = workshop.compile("crash", "crash", &[]);
+    let program = program.to_str().expect("text");
+    let ended = |server: &FakeServer, words: &[&str]| {
+        let words = [&["--server", &*server.url], words].concat();
+        assert_eq!(under_agent(&workshop, &words).0.code(), Some(0));
+        server.records()
+    };
     let server = FakeServer::start_finishing_after(None, 3);
-    let status = workshop
-        .agent()
-        .args(["--server", &server.url, "--until-finished", "--"])
-        .arg(&program)
-        .args(["abort"])
-        .status()
-        .expect("the agent starts");
-    assert_eq!(status.code(), Some(0));
-    let mut ids: Vec<_> = server.records().into_iter().map(|r| r.id).collect();
+    let records = ended(&server, &["--until-finished", "--", program, "abort"]);
+    let mut ids: Vec<_> = records.into_iter().map(|r| r.id).collect();
     assert_eq!(ids.len(), 3);
     ids.dedup();
     assert_eq!(ids.len(), 3);
 
     let server = FakeServer::start(None);
-    let status = workshop
-        .agent()
-        .args(["--server", &server.url, "--repeat", "2", "--"])
-        .arg(&program)
-        .args(["exit", "9"])
-        .status()
-        .expect("the agent starts");
-    assert_eq!(status.code(), Some(0));
-    assert_eq!(server.records().len(), 2);
+    let words = ["--repeat", "2", "--", program, "exit", "9"];
+    assert_eq!(ended(&server, &words).len(), 2);
 }

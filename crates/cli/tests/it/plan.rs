@@ -83,7 +83,7 @@ fn the_plans_of_a_statement_are_printed_and_compared() {
 fn what_cannot_be_planned_is_said() {
     let (place, id) = registered();
     for (arguments, reason) in [
-        ("--at main.c:99", "there is no statement at main.c:99"),
+        ("--at main.c:99", "line 99 of main.c has no code"),
         ("--at main.c", "main.c is not FILE:LINE"),
         ("--at main.c:8 --variant 7", "σ 2 has the plans 0 to 1"),
         (

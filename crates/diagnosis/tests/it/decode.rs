@@ -6,6 +6,7 @@ use diagnosis::{Answer, CodeMap, FunctionCode, decode, observe};
 use proptest::prelude::*;
 use sketch_model::*;
 use std::borrow::Cow;
+use test_support::records::{self, crash, stack};
 
 /// One function: `mov rax,[rdi]` (statement 1), `mov qword [rdi],0`
 /// (statement 2), `call` (statement 3), `mov [rdi],rsi` without a line,
@@ -53,13 +54,8 @@ fn hit(tid: i32, handled_ns: u64, after_pc: u64) -> WatchHit {
     registers[4] = 0x99; // rsi
     registers[5] = ADDRESS.0; // rdi
     WatchHit {
-        slot: 0,
-        tid,
-        handled_ns,
-        after_pc: RuntimeAddress(after_pc),
-        address: ADDRESS,
         registers,
-        stack: Vec::new(),
+        ..records::hit(tid, handled_ns, after_pc, ADDRESS)
     }
 }
 
@@ -173,44 +169,32 @@ fn a_second_hit_begins_where_the_first_was_handled() {
 
 #[test]
 fn one_access_that_left_a_probe_and_a_hit_is_one_event() {
-    let probed = vec![thread(0, vec![probe(1, ProbeKind::Read, 1_000, 2_000, 7)])];
-    let count = |probes: &Vec<ThreadRecord>, hit: WatchHit| {
-        decoded(&record(probes.clone(), vec![hit]))
-            .trace
-            .events
-            .len()
+    let read = |statement| {
+        vec![thread(
+            0,
+            vec![probe(statement, ProbeKind::Read, 1_000, 2_000, 7)],
+        )]
     };
-    assert_eq!(count(&probed, hit(100, 1_500, AFTER_LOAD)), 1, "within");
-    assert_eq!(
-        count(&probed, hit(100, 20_000, AFTER_LOAD)),
-        1,
-        "just after"
-    );
-    assert_eq!(
-        count(&probed, hit(100, 900_000, AFTER_LOAD)),
-        2,
-        "long after"
-    );
-    assert_eq!(count(&probed, hit(100, 500, AFTER_LOAD)), 2, "before");
-    assert_eq!(
-        count(&probed, hit(100, 1_500, AFTER_STORE)),
-        2,
-        "another statement"
-    );
-    assert_eq!(
-        count(&probed, hit(101, 1_500, AFTER_LOAD)),
-        2,
-        "another thread"
-    );
-    let mut elsewhere = hit(100, 1_500, AFTER_LOAD);
-    elsewhere.address = RuntimeAddress(0x2000);
-    assert_eq!(count(&probed, elsewhere), 2, "another address");
-    let other_load = vec![thread(0, vec![probe(2, ProbeKind::Read, 1_000, 2_000, 7)])];
-    assert_eq!(
-        count(&other_load, hit(100, 1_500, AFTER_LOAD)),
-        2,
-        "another statement that loads"
-    );
+    let load = |tid, at| hit(tid, at, AFTER_LOAD);
+    let elsewhere = WatchHit {
+        address: RuntimeAddress(0x2000),
+        ..load(100, 1_500)
+    };
+    let table = [
+        ("within", 1, load(100, 1_500), 1),
+        ("just after", 1, load(100, 20_000), 1),
+        ("long after", 1, load(100, 900_000), 2),
+        ("before", 1, load(100, 500), 2),
+        ("another statement", 1, hit(100, 1_500, AFTER_STORE), 2),
+        ("another thread", 1, load(101, 1_500), 2),
+        ("another address", 1, elsewhere, 2),
+        ("another statement that loads", 2, load(100, 1_500), 2),
+    ];
+    for (case, statement, hit, expected) in table {
+        let run = decoded(&record(read(statement), vec![hit]));
+        assert_eq!(run.trace.events.len(), expected, "{case}");
+    }
+    let probed = read(1);
     // The probe is kept, not the hit.
     let run = decoded(&record(probed.clone(), vec![hit(100, 1_500, AFTER_LOAD)]));
     assert_eq!(run.trace.events[0].value.map(|v| v.value), Some(7));
@@ -411,20 +395,7 @@ fn events_that_contradict_the_plan_are_refused() {
 #[test]
 fn the_failing_thread_is_known_even_if_it_recorded_nothing() {
     let mut record = record(vec![thread(0, vec![])], vec![]);
-    record.outcome = Outcome::Failure(FailureReport {
-        schema: Schema::default(),
-        kind: FailureKind::ExitCode(3),
-        fault_address: None,
-        said: None,
-        threads: vec![ThreadStack {
-            tid: 4711,
-            frames: vec![],
-            truncated: None,
-            waits_for: None,
-        }],
-        mappings: vec![],
-        gaps: vec![],
-    });
+    record.outcome = Outcome::Failure(crash(stack(4711, &[])));
     let run = decoded(&record);
     assert_eq!(run.failing_thread, Some(ThreadIndex(1)));
     assert_eq!(run.threads[1].tid, 4711);

@@ -4,6 +4,7 @@ use crate::support::records::{probe, record, thread};
 use crate::support::{everything_placed, plan};
 use diagnosis::{Answer, CodeMap, FunctionCode, decode, observe};
 use sketch_model::*;
+use test_support::records::failing;
 
 /// No hit is to be attributed here.
 struct NoCode;
@@ -84,14 +85,6 @@ fn what_a_call_was_given_and_gave_back_is_a_value() {
         last: Tsc(99),
     }];
     assert_eq!(answers(&hot, &argument), [NotHeld; 2]);
-    hot.outcome = Outcome::Failure(FailureReport {
-        schema: Schema::default(),
-        kind: FailureKind::ExitCode(3),
-        fault_address: None,
-        said: None,
-        threads: Vec::new(),
-        mappings: Vec::new(),
-        gaps: Vec::new(),
-    });
+    hot.outcome = failing("r1").outcome;
     assert_eq!(answers(&hot, &argument), [Unobserved; 2]);
 }

@@ -9,6 +9,7 @@ use diagnosis::{
 };
 use sketch_model::*;
 use std::collections::BTreeSet;
+use test_support::records::segmentation_fault;
 
 const LOCK: u32 = 50;
 const UNLOCK: u32 = 60;
@@ -61,10 +62,19 @@ fn successful_run(id: usize) -> DecodedRun {
     )
 }
 
+/// A slice all of which is tracked.
+fn tracked(ids: &[u32]) -> (Slice, TrackingPlan) {
+    (slice(ids), plan(ids))
+}
+
 fn population(plan: &TrackingPlan, failing: usize, successful: usize) -> Population {
-    let mut population = Population::default();
     let runs = (0..failing).map(failing_run);
-    for run in runs.chain((0..successful).map(successful_run)) {
+    population_of(plan, runs.chain((0..successful).map(successful_run)))
+}
+
+fn population_of(plan: &TrackingPlan, runs: impl IntoIterator<Item = DecodedRun>) -> Population {
+    let mut population = Population::default();
+    for run in runs {
         population.add(&observe(&run, plan, &everything_placed()));
     }
     population
@@ -101,10 +111,7 @@ fn sketch(
     drawn: Option<&DecodedRun>,
     provenance: &Provenance,
 ) -> FailureSketch {
-    let kind = FailureKind::Signal {
-        number: 11,
-        name: "SIGSEGV".to_owned(),
-    };
+    let kind = segmentation_fault();
     build(SketchInputs {
         campaign: CampaignId(1),
         version: 2,
@@ -130,8 +137,7 @@ fn sketch(
 
 #[test]
 fn the_order_of_store_and_read_is_found_and_drawn() {
-    let slice = slice(&[UNLOCK, LOCK, CLEAR, INIT]);
-    let plan = plan(&[UNLOCK, LOCK, CLEAR, INIT]);
+    let (slice, plan) = tracked(&[UNLOCK, LOCK, CLEAR, INIT]);
     let population = population(&plan, 9, 41);
     let ranking = rank(&population, 1, &Nearness::of_slice(&slice));
 
@@ -196,8 +202,7 @@ fn the_order_of_store_and_read_is_found_and_drawn() {
 
 #[test]
 fn steps_without_evidence_say_so_on_both_sides() {
-    let slice = slice(&[UNLOCK, LOCK, CLEAR, INIT]);
-    let plan = plan(&[UNLOCK, LOCK, CLEAR, INIT]);
+    let (slice, plan) = tracked(&[UNLOCK, LOCK, CLEAR, INIT]);
     let drawn = run("f0", true, "A:W88@10-40 B:R50@5 B:R60@20-30");
     let sketch = sketch(
         &slice,
@@ -224,9 +229,7 @@ fn steps_without_evidence_say_so_on_both_sides() {
 
 #[test]
 fn a_store_that_only_a_watchpoint_saw_is_drawn_as_discovered() {
-    let slice = slice(&[UNLOCK, LOCK]);
-    let plan = plan(&[UNLOCK, LOCK]);
-    let mut population = Population::default();
+    let (slice, plan) = tracked(&[UNLOCK, LOCK]);
     let failing = |id: u32| {
         run(
             &format!("f{id}"),
@@ -241,12 +244,7 @@ fn a_store_that_only_a_watchpoint_saw_is_drawn_as_discovered() {
             "B:R50@10-12=7000000 B:R60@20-22=7000000 A:W88@30-62=0!",
         )
     };
-    for id in 0..3 {
-        population.add(&observe(&failing(id), &plan, &everything_placed()));
-    }
-    for id in 0..40 {
-        population.add(&observe(&successful(id), &plan, &everything_placed()));
-    }
+    let population = population_of(&plan, (0..3).map(failing).chain((0..40).map(successful)));
     let ranking = rank(&population, 1, &Nearness::of_slice(&slice));
     let best = ranking.best(PredictorClass::Order).expect("an order");
     assert_eq!(best.predictor, order(OrderPattern::Wr, &[CLEAR, UNLOCK]));
@@ -299,8 +297,7 @@ fn before_a_tracked_run_failed_the_slice_is_drawn() {
 
 #[test]
 fn a_failing_statement_without_events_is_still_the_last_step() {
-    let slice = slice(&[UNLOCK, LOCK, CLEAR, INIT]);
-    let plan = plan(&[UNLOCK, LOCK, CLEAR, INIT]);
+    let (slice, plan) = tracked(&[UNLOCK, LOCK, CLEAR, INIT]);
     let drawn = run("f0", true, "B:R50@5 A:W88@10");
     let sketch = sketch(
         &slice,
@@ -321,14 +318,10 @@ fn a_failing_statement_without_events_is_still_the_last_step() {
 #[test]
 fn an_interrupted_increment_is_drawn_as_two_steps() {
     // 60 reads and writes; 88 writes in between: a lost update.
-    let slice = slice(&[UNLOCK, CLEAR]);
-    let plan = plan(&[UNLOCK, CLEAR]);
-    let mut population = Population::default();
+    let (slice, plan) = tracked(&[UNLOCK, CLEAR]);
     let failing = run("f0", true, "B:R60@10=1 A:W88@20=5 B:W60@30=2");
     let successful = run("s0", false, "B:R60@10=1 B:W60@20=2 A:W88@30=5");
-    for run in [&failing, &successful] {
-        population.add(&observe(run, &plan, &everything_placed()));
-    }
+    let population = population_of(&plan, [failing.clone(), successful.clone()]);
     let lost_update = order(OrderPattern::Rww, &[UNLOCK, CLEAR, UNLOCK]);
     let mut ranking = rank(&population, 1, &Nearness::of_slice(&slice));
     // Two statements are preferred to three; here we look at the three.
@@ -374,8 +367,7 @@ fn an_interrupted_increment_is_drawn_as_two_steps() {
 
 #[test]
 fn unobserved_runs_are_in_the_sentence() {
-    let slice = slice(&[UNLOCK, LOCK, CLEAR, INIT]);
-    let plan = plan(&[UNLOCK, LOCK, CLEAR, INIT]);
+    let (slice, plan) = tracked(&[UNLOCK, LOCK, CLEAR, INIT]);
     let mut population = population(&plan, 3, 40);
     let unordered = run("s99", false, "B:R60@10-40 A:W88@20-50");
     population.add(&observe(&unordered, &plan, &everything_placed()));
@@ -393,8 +385,7 @@ fn unobserved_runs_are_in_the_sentence() {
 
 #[test]
 fn of_many_threads_the_failing_one_and_those_of_the_pattern_are_drawn() {
-    let slice = slice(&[UNLOCK, LOCK, CLEAR, INIT]);
-    let plan = plan(&[UNLOCK, LOCK, CLEAR, INIT]);
+    let (slice, plan) = tracked(&[UNLOCK, LOCK, CLEAR, INIT]);
     let mut script = String::new();
     for (time, thread) in ('A'..='T').enumerate() {
         script.push_str(&format!("{thread}:R50@{time}=7000000 "));
@@ -406,10 +397,7 @@ fn of_many_threads_the_failing_one_and_those_of_the_pattern_are_drawn() {
         false,
         &format!("{script} T:R60@70=7000000 S:W88@80=0"),
     );
-    let mut population = Population::default();
-    for run in [&failing, &successful] {
-        population.add(&observe(run, &plan, &everything_placed()));
-    }
+    let population = population_of(&plan, [failing.clone(), successful.clone()]);
     let ranking = rank(&population, 1, &Nearness::of_slice(&slice));
     let sketch = sketch(
         &slice,
@@ -429,14 +417,10 @@ fn of_many_threads_the_failing_one_and_those_of_the_pattern_are_drawn() {
 
 #[test]
 fn an_order_that_holds_in_all_runs_is_no_root_cause() {
-    let slice = slice(&[UNLOCK, LOCK, CLEAR, INIT]);
-    let plan = plan(&[UNLOCK, LOCK, CLEAR, INIT]);
+    let (slice, plan) = tracked(&[UNLOCK, LOCK, CLEAR, INIT]);
     let script = "A:W80@10=7000000 B:R60@20=7000000";
     let failing = run("f0", true, script);
-    let mut population = Population::default();
-    for run in [&failing, &run("s0", false, script)] {
-        population.add(&observe(run, &plan, &everything_placed()));
-    }
+    let population = population_of(&plan, [failing.clone(), run("s0", false, script)]);
     let ranking = rank(&population, 1, &Nearness::of_slice(&slice));
     let best = ranking.best(PredictorClass::Order).expect("an order");
     assert_eq!(best.predictor, order(OrderPattern::Wr, &[INIT, UNLOCK]));

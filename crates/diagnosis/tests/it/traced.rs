@@ -5,57 +5,24 @@ use diagnosis::evidence::decoded_run::{Hole, Passed, RunThread, WatchCoverage};
 use diagnosis::executed;
 use diagnosis::{Answer, DecodedRun, TracedInput, add_trace, observe, of_trace};
 use sketch_model::{
-    BranchWay, BuildId, CampaignId, EventKind, ExecutedStatement, ExecutionTrace, Interval,
-    Placement, PointKind, Predictor, Purpose, RunId, Schema, Site, SiteId, Source, SourceLocation,
-    Statement, StatementId, ThreadIndex, ThreadStatements, Tier, TraceEvent, TracedRun,
-    TrackingPlan, Tsc, VariantRef,
+    BranchWay, EventKind, ExecutedStatement, ExecutionTrace, Interval, Placement, PointKind,
+    Predictor, RunId, SiteId, Source, StatementId, ThreadIndex, ThreadStatements, Tier, TraceEvent,
+    TracedRun, TrackingPlan, Tsc, VariantRef,
 };
+use test_support::records;
 
-const VARIANT: VariantRef = VariantRef {
-    campaign: CampaignId(1),
-    iteration: 1,
-    plan: 0,
-};
-
-fn statement(id: u32) -> Statement {
-    Statement {
-        id: StatementId(id),
-        function: "f".into(),
-        location: SourceLocation {
-            file: "/src/a.c".into(),
-            line: id,
-        },
-        text: String::new(),
-    }
-}
+const VARIANT: VariantRef = records::variant(1, 1, 0);
 
 /// Statements 1 to 5; 2 and 4 are branches at column 3.
 fn plan(tier: Tier) -> TrackingPlan {
-    let branch = |(number, line): (u32, u32)| Site {
-        id: SiteId(number),
-        statement: StatementId(line),
-        kind: PointKind::Branch,
-        column: 3,
-        location: None,
-        size: 0,
-        arm_slot: None,
-        purpose: Purpose::Statement,
-        caller: None,
-    };
+    let branch = |(number, line)| records::site(number, line, PointKind::Branch, 3, None);
     TrackingPlan {
-        schema: Schema::default(),
-        build: BuildId("ab".into()),
         sigma: 5,
-        variant: 0,
-        tier,
-        statements: (1..=5).map(statement).collect(),
-        beside: Vec::new(),
+        statements: (1..=5)
+            .map(|line| records::statement(line, "f", "/src/a.c", line))
+            .collect(),
         sites: [(0, 2), (1, 4)].map(branch).into(),
-        implied: Vec::new(),
-        watched: Vec::new(),
-        unwatched: Vec::new(),
-        promoted: Vec::new(),
-        audit: false,
+        ..records::plan(tier)
     }
 }
 

@@ -6,13 +6,14 @@
 
 use diagnosis::{CodeMap, FunctionCode};
 use sketch_model::{
-    BuildId, DependenceKind, FailureReport, LocationName, Mapping, Placement, PointKind, Purpose,
-    RuntimeAddress, Schema, Site, SiteId, Slice, SliceEntry, SourceLocation, Statement,
-    StatementId, StaticAddress, SyncOp, Tier, TrackPoint, TrackingPlan, Why,
+    BuildId, DependenceKind, FailureReport, LocationName, Mapping, Placement, PointKind,
+    RuntimeAddress, Schema, Slice, SliceEntry, Statement, StatementId, StaticAddress, SyncOp, Tier,
+    TrackPoint, TrackingPlan, Why,
 };
 use sketch_server::LocatedFailure;
 use sketch_server::workshop::{BuildCode, TrackedBinary, Workshop, WorkshopError};
 use std::sync::Arc;
+use test_support::records;
 
 pub const BUILD: &str = "abcdef0123456789";
 
@@ -47,14 +48,10 @@ pub fn build() -> BuildId {
 
 pub fn statement(line: u32) -> Option<Statement> {
     let position = LINES.iter().position(|(l, _)| *l == line)?;
+    let function = LINES[position].1;
     Some(Statement {
-        id: StatementId(position as u32),
-        function: LINES[position].1.into(),
-        location: SourceLocation {
-            file: "/src/pbzip2.c".into(),
-            line,
-        },
         text: format!("line {line};"),
+        ..records::statement(position as u32, function, "/src/pbzip2.c", line)
     })
 }
 
@@ -185,42 +182,27 @@ impl Workshop for Double {
         _: &[StatementId],
     ) -> Result<Vec<TrackingPlan>, WorkshopError> {
         let tracked = &slice.entries[..(sigma as usize).min(slice.entries.len())];
-        let site = |(number, entry): (usize, &SliceEntry)| Site {
-            id: SiteId(number as u32),
-            statement: entry.statement.id,
-            kind: entry.points[0].kind,
-            column: entry.points[0].column,
-            location: entry.points[0].location.clone(),
-            size: entry.points[0].size,
-            arm_slot: None,
-            purpose: Purpose::Statement,
-            caller: None,
+        let site = |(number, entry): (usize, &SliceEntry)| {
+            let (point, statement) = (&entry.points[0], entry.statement.id.0);
+            let location = point.location.clone();
+            records::site(number as u32, statement, point.kind, point.column, location)
         };
-        let location = || vec![LocationName::Global("mut".into())];
+        let watching = |this: bool| match self.watches_mut && this {
+            true => vec![LocationName::Global("mut".into())],
+            false => Vec::new(),
+        };
         let plan = |variant: u32| TrackingPlan {
-            schema: Schema::default(),
             build: build(),
             sigma,
             variant,
-            tier: if variant < self.watching {
-                Tier::Watchpoints
-            } else {
-                Tier::Inline
-            },
-            beside: Vec::new(),
-            implied: Vec::new(),
             statements: tracked.iter().map(|e| e.statement.clone()).collect(),
             sites: tracked.iter().enumerate().map(site).collect(),
-            watched: match self.watches_mut && variant == 0 {
-                true => location(),
-                false => Vec::new(),
-            },
-            unwatched: match self.watches_mut && variant != 0 {
-                true => location(),
-                false => Vec::new(),
-            },
-            promoted: Vec::new(),
-            audit: false,
+            watched: watching(variant == 0),
+            unwatched: watching(variant != 0),
+            ..records::plan(match variant < self.watching {
+                true => Tier::Watchpoints,
+                false => Tier::Inline,
+            })
         };
         Ok((0..=self.watching).map(plan).collect())
     }

@@ -1,9 +1,8 @@
 //! Databases to test storages on, and things to put into them.
 
 use sketch_model::{
-    AgentId, BuildId, CampaignId, ClockTie, FailureKind, FailureReport, FailureSketch, Outcome,
-    Provenance, RunId, RunRecord, Schema, SourceLocation, Statement, StatementId, Tier, VariantRef,
-    WatchRecord,
+    BuildId, CampaignId, FailureKind, FailureSketch, Provenance, RunRecord, Schema, Tier,
+    VariantRef,
 };
 use sketch_server::storage::{
     Arrival, BuildCounts, Changes, Database, Filing, Revised, RunRole, Storage,
@@ -14,6 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tempfile::TempDir;
 use test_support::postgres::Postgres;
+use test_support::records::{failing, statement, successful};
 
 /// A database that can be opened again and again.
 pub struct Place {
@@ -64,55 +64,17 @@ impl Place {
 }
 
 pub fn run(id: &str, variant: Option<VariantRef>, failed: bool) -> RunRecord {
-    let report = FailureReport {
-        schema: Schema::default(),
-        kind: FailureKind::ExitCode(3),
-        fault_address: None,
-        said: None,
-        threads: Vec::new(),
-        mappings: Vec::new(),
-        gaps: Vec::new(),
+    let run = match failed {
+        true => failing(id),
+        false => successful(id),
     };
-    RunRecord {
-        schema: Schema::default(),
-        id: RunId(id.into()),
-        agent: AgentId("agent".into()),
-        build: BuildId("ab".into()),
-        tier: Tier::Inline,
-        variant,
-        sampling_probability: 1.0,
-        outcome: if failed {
-            Outcome::Failure(report)
-        } else {
-            Outcome::Success
-        },
-        wall_us: 0,
-        cpu_us: 0,
-        unrecorded_threads: 0,
-        threads: Vec::new(),
-        watch: WatchRecord::default(),
-        tracking: Default::default(),
-        clock: ClockTie::default(),
-        mappings: Vec::new(),
-        pt: None,
-        gaps: Vec::new(),
-        privacy: sketch_model::Privacy::Full,
-        privacy_key: None,
-    }
+    RunRecord { variant, ..run }
 }
 
 pub fn campaign(id: u64, line: u32) -> Campaign {
     let failure = LocatedFailure {
         kind: FailureKind::ExitCode(3),
-        failing: Statement {
-            id: StatementId(line),
-            function: "main".into(),
-            location: SourceLocation {
-                file: "/src/a.c".into(),
-                line,
-            },
-            text: String::new(),
-        },
+        failing: statement(line, "main", "/src/a.c", line),
         callers: Vec::new(),
         others: Vec::new(),
         said: None,

@@ -7,13 +7,8 @@ use sketch_model::*;
 
 fn statement(id: u32, function: &str, line: u32, text: &str) -> Statement {
     Statement {
-        id: StatementId(id),
-        function: function.to_owned(),
-        location: SourceLocation {
-            file: "/src/pbzip2/pbzip2.c".to_owned(),
-            line,
-        },
         text: text.to_owned(),
+        ..test_support::records::statement(id, function, "/src/pbzip2/pbzip2.c", line)
     }
 }
 

@@ -17,12 +17,9 @@ use diagnosis::evidence::decoded_run::{Hole, WatchCoverage};
 use diagnosis::{DecodedRun, RunThread};
 use sketch_model::*;
 use std::collections::{BTreeMap, BTreeSet};
+use test_support::records::{site, variant};
 
-pub const VARIANT: VariantRef = VariantRef {
-    campaign: CampaignId(1),
-    iteration: 1,
-    plan: 0,
-};
+pub const VARIANT: VariantRef = variant(1, 1, 0);
 
 pub fn queue_mut() -> LocationName {
     LocationName::Field {
@@ -41,13 +38,8 @@ pub fn location(statement: u32) -> LocationName {
 
 pub fn statement(id: u32, text: &str) -> Statement {
     Statement {
-        id: StatementId(id),
-        function: "consumer".to_owned(),
-        location: SourceLocation {
-            file: "/src/pbzip2.c".to_owned(),
-            line: id,
-        },
         text: text.to_owned(),
+        ..test_support::records::statement(id, "consumer", "/src/pbzip2.c", id)
     }
 }
 
@@ -60,33 +52,20 @@ pub fn plan(statements: &[u32]) -> TrackingPlan {
             (1, PointKind::Store),
             (2, PointKind::Branch),
         ] {
+            let location = (offset < 2).then(|| location(*id));
             sites.push(Site {
-                id: SiteId(3 * id + offset),
-                statement: StatementId(*id),
-                kind,
-                column: 7,
-                location: (offset < 2).then(|| location(*id)),
                 size: 8,
                 arm_slot: (offset == 0).then_some(0),
-                purpose: Purpose::Statement,
-                caller: None,
+                ..site(3 * id + offset, *id, kind, 7, location)
             });
         }
     }
     TrackingPlan {
-        schema: Schema::default(),
-        build: BuildId("b1".to_owned()),
         sigma: statements.len() as u32,
-        variant: 0,
-        tier: Tier::Watchpoints,
-        beside: Vec::new(),
-        implied: Vec::new(),
         statements: statements.iter().map(|s| statement(*s, "")).collect(),
         sites,
         watched: vec![queue_mut()],
-        unwatched: Vec::new(),
-        promoted: Vec::new(),
-        audit: false,
+        ..test_support::records::plan(Tier::Watchpoints)
     }
 }
 
