@@ -9,6 +9,7 @@ use anyhow::{Result, bail};
 use clap::ValueEnum;
 use sketch_model::{Slice, SourceLocation, TrackingPlan};
 use slicer::{Alias, plan_variants, slice_from};
+use viewer::{printable_json, printable_lines};
 
 #[derive(clap::Args)]
 pub struct Arguments {
