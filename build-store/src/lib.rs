@@ -12,6 +12,7 @@
 
 pub mod driver_args;
 pub mod embedded;
+pub mod flags;
 pub mod link_record;
 pub mod recompile;
 pub mod relink;
@@ -24,6 +25,7 @@ mod error;
 mod foreign_code;
 mod graphs;
 mod libraries;
+mod link_flags;
 mod link_inputs;
 mod link_plan;
 mod manifest;

@@ -45,6 +45,9 @@ pub struct BuildManifest {
     pub libraries: Vec<SharedLibrary>,
     /// How to link the program again; absent when the link line was not recorded.
     pub link: Option<LinkPlan>,
+    /// Why a link line that was recorded is not used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link_refused: Option<String>,
 }
 
 impl BuildManifest {

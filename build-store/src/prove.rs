@@ -23,6 +23,7 @@ use object::{Object, ObjectSection, RelocationFlags};
 
 use crate::elf_functions::{Function, functions};
 use crate::embedded::EmbeddedModule;
+use crate::flags;
 use crate::manifest::ModuleStatus;
 use crate::recompile::{self, Stage};
 use crate::relocation_mask::{equal_outside, masked_bytes};
@@ -160,6 +161,9 @@ fn compare_module(
     workspace: &Path,
     linked: &HashMap<&str, Vec<Function<'_>>>,
 ) -> Compared {
+    if let Err(refused) = flags::for_bitcode(&module.flags) {
+        return Compared::failed(format!("of its compiler flags, {refused}"));
+    }
     let path = |extension: &str| workspace.join(format!("{index}.{extension}"));
     let (embedded, optimised, object) = (path("bc"), path("opt.bc"), path("o"));
     let compiled = std::fs::write(&embedded, &module.bitcode)

@@ -101,20 +101,21 @@ pub fn prepare(
         };
 
     let mut kept = Kept::default();
-    let link = match link_record(&file) {
-        Some(record) => {
-            let planned = plan_link(&record, &modules)?;
-            kept.blobs.extend(planned.blobs);
-            Some((planned.plan, planned.foreign))
+    let (mut link, mut link_refused, mut foreign_inputs) = (None, None, Vec::new());
+    if let Some(record) = link_record(&file) {
+        let planned = plan_link(&record, &modules)?;
+        kept.blobs.extend(planned.blobs);
+        foreign_inputs = planned.foreign;
+        match planned.plan {
+            Ok(plan) => link = Some(plan),
+            Err(reason) => link_refused = Some(reason),
         }
-        None => None,
-    };
-    let (link, foreign_inputs) = link.unzip();
+    }
     let defined: HashSet<&str> = proofs
         .iter()
         .flat_map(|proof| proof.defined.iter().map(String::as_str))
         .collect();
-    let foreign_code = foreign_code(&file, &defined, &foreign_inputs.unwrap_or_default());
+    let foreign_code = foreign_code(&file, &defined, &foreign_inputs);
     let deployed = strip_for_deployment(&bytes)?;
     let sources = source_blobs(&modules, &units, &mut kept);
     let libraries = needed_libraries(&bytes, path);
@@ -131,6 +132,7 @@ pub fn prepare(
         sources,
         libraries,
         link,
+        link_refused,
         deployed: kept.add(deployed),
         binary: kept.add(bytes),
     };

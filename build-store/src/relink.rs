@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::error::StoreError;
+use crate::link_flags;
 use crate::manifest::{KeptFile, LinkItem};
 use crate::store::RegisteredBuild;
 use crate::tools::{self, ToolError};
@@ -20,6 +21,8 @@ pub enum RelinkError {
         "the link line of {program} was not recorded, so it cannot be linked again; link it with failsketch-cc or failsketch-c++ (without -flto) and register it again"
     )]
     NoLinkRecord { program: String },
+    #[error("{program} cannot be linked again: of its link line, {reason}")]
+    LinkLineRefused { program: String, reason: String },
     #[error("{program} has {modules} modules but {objects} objects were given to link")]
     WrongObjectCount {
         program: String,
@@ -44,10 +47,20 @@ pub fn relink(
 ) -> Result<(), RelinkError> {
     let manifest = build.manifest();
     let program = || manifest.program.clone();
-    let plan = manifest
-        .link
-        .as_ref()
-        .ok_or_else(|| RelinkError::NoLinkRecord { program: program() })?;
+    let plan = match (&manifest.link, &manifest.link_refused) {
+        (Some(plan), _) => plan,
+        (None, Some(reason)) => {
+            return Err(RelinkError::LinkLineRefused {
+                program: program(),
+                reason: reason.clone(),
+            });
+        }
+        (None, None) => return Err(RelinkError::NoLinkRecord { program: program() }),
+    };
+    link_flags::check(&plan.items).map_err(|refused| RelinkError::LinkLineRefused {
+        program: program(),
+        reason: format!("{refused}; register the program again"),
+    })?;
     if objects.len() != manifest.modules.len() {
         return Err(RelinkError::WrongObjectCount {
             program: program(),

@@ -6,10 +6,13 @@
 use std::ffi::OsString;
 use std::process::{Command, Output};
 
+use crate::flags::RefusedFlag;
 use crate::link_record::Driver;
 
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
+    #[error(transparent)]
+    Refused(#[from] RefusedFlag),
     #[error("{program} was not found; install the package {package}")]
     Missing {
         program: String,

@@ -100,7 +100,12 @@ fn summary(manifest: &BuildManifest, root: &Path) -> String {
     for code in &manifest.foreign_code {
         line("", format!("untrackable: {}", describe(code)));
     }
-    if manifest.link.is_none() {
+    if let Some(reason) = &manifest.link_refused {
+        line(
+            "",
+            format!("the program cannot be linked again: of its link line, {reason}"),
+        );
+    } else if manifest.link.is_none() {
         line(
             "",
             "the link line was not recorded: the program cannot be linked again".to_string(),
