@@ -16,6 +16,7 @@ pub mod flags;
 pub mod link_record;
 pub mod recompile;
 pub mod relink;
+pub mod sandbox;
 pub mod tools;
 
 mod blobs;
@@ -24,25 +25,30 @@ mod elf_functions;
 mod error;
 mod foreign_code;
 mod graphs;
+mod landlock;
 mod libraries;
+mod line_table;
 mod link_flags;
 mod link_inputs;
 mod link_plan;
 mod manifest;
+mod own_files;
 mod prove;
 mod register;
 pub mod relocation_mask;
 mod sources;
 mod store;
+mod syscall_filter;
 
 pub use deploy::strip_for_deployment;
 pub use error::{RegisterError, StoreError};
 pub use graphs::NewGraph;
 pub use manifest::{
     BlobId, BuildManifest, ForeignCode, KeptFile, LinkItem, LinkPlan, ModuleEntry, ModuleStatus,
-    SharedLibrary,
+    SharedLibrary, SourceFile,
 };
+pub use own_files::Roots;
 pub use recompile::{Stage, compile};
-pub use register::{MakeGraph, NewModule, Progress};
+pub use register::{MakeGraph, NewModule, Progress, RegisterOptions};
 pub use relink::{RelinkError, relink};
 pub use store::{BuildStore, RegisteredBuild};

@@ -25,7 +25,9 @@ use crate::link_flags::{self, LinkerReader, LinkerWords};
 use crate::link_inputs::{self, LinkInput};
 use crate::link_record::LinkRecord;
 use crate::manifest::{BlobId, KeptFile, LinkItem, LinkPlan};
+use crate::own_files::OwnFiles;
 use crate::recompile::main_file_name;
+use crate::sandbox::Sandbox;
 use crate::tools::ToolError;
 
 /// The plan, what it keeps, and the inputs that carry no bitcode.
@@ -38,8 +40,13 @@ pub struct Planned {
 }
 
 /// Plans how to link again what `record` linked from `modules`.
-pub fn plan_link(record: &LinkRecord, modules: &[EmbeddedModule]) -> Result<Planned, ToolError> {
-    let mut planner = Planner::new(record, modules);
+pub fn plan_link(
+    record: &LinkRecord,
+    modules: &[EmbeddedModule],
+    own: &OwnFiles,
+    sandbox: Sandbox,
+) -> Result<Planned, ToolError> {
+    let mut planner = Planner::new(record, modules, own, sandbox);
     let arguments = driver_args::parse(&record.arguments);
     planner.search_folders(&arguments);
     let mut refused = None;
@@ -91,7 +98,9 @@ enum PlanError {
     Tool(#[from] ToolError),
 }
 
-struct Planner {
+struct Planner<'o> {
+    own: &'o OwnFiles,
+    sandbox: Sandbox,
     directory: PathBuf,
     folders: Vec<PathBuf>,
     prefer_static: bool,
@@ -106,8 +115,13 @@ struct Planner {
     foreign: Vec<ForeignInput>,
 }
 
-impl Planner {
-    fn new(record: &LinkRecord, modules: &[EmbeddedModule]) -> Self {
+impl<'o> Planner<'o> {
+    fn new(
+        record: &LinkRecord,
+        modules: &[EmbeddedModule],
+        own: &'o OwnFiles,
+        sandbox: Sandbox,
+    ) -> Self {
         let mut unplaced: HashMap<BlobId, Vec<usize>> = HashMap::new();
         for (index, module) in modules.iter().enumerate().rev() {
             unplaced
@@ -116,6 +130,8 @@ impl Planner {
                 .push(index);
         }
         Planner {
+            own,
+            sandbox,
             directory: PathBuf::from(&record.directory),
             folders: Vec::new(),
             prefer_static: record.arguments.iter().any(|word| word == "-static"),
@@ -238,9 +254,13 @@ impl Planner {
     }
 
     fn add_linked(&mut self, path: &Path) -> Result<(), PlanError> {
-        match link_inputs::read(path)? {
+        match link_inputs::read(path, self.sandbox)? {
             // It may have been one of ours; its modules get a place at the end.
             LinkInput::Missing => self.items.push(LinkItem::Modules(Vec::new())),
+            LinkInput::NoCode => {
+                let name = path.display().to_string();
+                return Err(RefusedFlag(name, "the linker").into());
+            }
             LinkInput::SharedObject => self.word(path.display().to_string()),
             LinkInput::Files {
                 with_bitcode,
@@ -293,7 +313,7 @@ impl Planner {
     }
 
     fn keep_file(&mut self, path: &Path) -> Option<KeptFile> {
-        let bytes = std::fs::read(path).ok()?;
+        let bytes = self.own.read(path).ok()?;
         Some(self.keep(file_name(path), bytes))
     }
 

@@ -9,11 +9,12 @@
 //! the instrumenter relies on it, since it puts hooks in between, and
 //! `prove.rs` checks it for every registered module.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use crate::flags;
 use crate::link_record::Driver;
+use crate::sandbox::{Reach, Sandbox};
 use crate::tools::{self, ToolError};
 
 /// What to make of a module's bitcode.
@@ -33,23 +34,23 @@ pub fn compile(
     stage: Stage,
     input: &Path,
     output: &Path,
+    sandbox: Sandbox,
 ) -> Result<(), ToolError> {
-    let allowed = flags::for_bitcode(flags)?;
-    let mut command = Command::new(tools::driver_program(Driver::C));
-    command.arg("-cc1").args(allowed);
-    command.args(match stage {
+    let mut arguments: Vec<OsString> = vec!["-cc1".into()];
+    arguments.extend(flags::for_bitcode(flags)?.into_iter().map(OsString::from));
+    let stage = match stage {
         Stage::Object => &["-emit-obj"][..],
         Stage::Optimise => &["-emit-llvm-bc", "-emit-llvm-uselists"],
         Stage::ObjectFromOptimised => &["-emit-obj", "-disable-llvm-passes"],
-    });
-    command.args(["-w", "-x", "ir"]);
-    command.arg(absolute(input)).arg("-o").arg(absolute(output));
-    // Profiles and lists named by relative paths are read from where the
-    // module was compiled.
-    if let Some(directory) = compilation_directory(flags).filter(|path| path.is_dir()) {
-        command.current_dir(directory);
-    }
-    tools::run(&mut command, "clang-19").map(|_| ())
+    };
+    arguments.extend(stage.iter().map(OsString::from));
+    arguments.extend(["-w", "-x", "ir"].map(OsString::from));
+    let (input, output) = (absolute(input), absolute(output));
+    let folder = output.parent().unwrap_or(Path::new("/"));
+    let reach = Reach::new(folder, &[&input]);
+    arguments.extend([input.into(), "-o".into(), output.clone().into()]);
+    let clang = tools::driver_program(Driver::C);
+    tools::run(&clang, &arguments, "clang-19", &reach, sandbox)
 }
 
 fn absolute(path: &Path) -> PathBuf {

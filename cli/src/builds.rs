@@ -39,9 +39,13 @@ fn table(manifests: &[BuildManifest]) -> String {
             manifest.program.clone(),
             manifest.build_id.to_string(),
             format!(
-                "{}/{} proven",
+                "{}/{} proven{}",
                 manifest.trackable_modules(),
-                manifest.modules.len()
+                manifest.modules.len(),
+                match manifest.without_sandbox {
+                    true => ", without sandbox",
+                    false => "",
+                }
             ),
             manifest.sources.len().to_string(),
             manifest.original_path.display().to_string(),

@@ -6,6 +6,7 @@ mod support;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use build_store::sandbox::Sandbox;
 use build_store::{BuildStore, RegisteredBuild, Stage, compile, relink};
 use object::read::elf::ElfFile64;
 use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
@@ -31,7 +32,8 @@ fn objects(build: &RegisteredBuild, folder: &tempfile::TempDir) -> Vec<PathBuf> 
             let bitcode = folder.path().join(format!("{index}.bc"));
             let object = folder.path().join(format!("{index}.o"));
             std::fs::write(&bitcode, build.optimised_bitcode(index).unwrap()).unwrap();
-            compile(&module.flags, Stage::ObjectFromOptimised, &bitcode, &object).unwrap();
+            let stage = Stage::ObjectFromOptimised;
+            compile(&module.flags, stage, &bitcode, &object, Sandbox::Required).unwrap();
             object
         })
         .collect()
