@@ -211,7 +211,10 @@ const COMPILER_FLAGS: &[Row] = &[
         "-ftrivial-auto-var-init=", "-ftrivial-auto-var-init-max-size=", "-ftrivial-auto-var-init-stop-after=",
         "-funwind-tables=", "-fvisibility=", "-ftype-visibility=", "-fvisibility-global-new-delete=",
         "-fzero-call-used-regs=", "-femit-dwarf-unwind=", "-fmax-type-align=", "-fswift-async-fp=", "-ftrap-function=",
+        "-fxray-instruction-threshold=", "-fxray-instrumentation-bundle=", "-fxray-function-groups=",
+        "-fxray-selected-function-group=", "-fxray-modes=",
     ]),
+    keep(Alone, &["-fbasic-block-sections=all", "-fbasic-block-sections=none", "-fbasic-block-address-map"]),
     keep(Switch, &[
         "addrsig", "apply-global-visibility-to-externs", "cf-protection", "common", "data-sections",
         "direct-access-external-data", "dwarf-directory-asm", "emulated-tls", "exceptions", "cxx-exceptions",
@@ -222,7 +225,8 @@ const COMPILER_FLAGS: &[Row] = &[
         "stack-clash-protection", "stack-size-section", "threadsafe-statics", "unique-internal-linkage-names",
         "unique-section-names", "use-cxa-atexit", "use-init-array", "verbose-asm", "visibility-inlines-hidden",
         "visibility-inlines-hidden-static-local-var", "whole-program-vtables", "zero-initialized-in-bss",
-        "virtual-function-elimination", "split-lto-unit",
+        "virtual-function-elimination", "split-lto-unit", "xray-instrument", "xray-ignore-loops",
+        "xray-always-emit-customevents", "xray-always-emit-typedevents", "unique-basic-block-section-names",
     ]),
     // Sanitizers, coverage and profiling, as far as they name no list and no profile.
     keep(Joined(Plain), &[
@@ -260,7 +264,7 @@ const COMPILER_FLAGS: &[Row] = &[
     keep(Alone, &[
         "-debug-info-macro", "-dwarf-ext-refs", "-dwarf-explicit-import", "-debug-forward-template-params",
         "-gdwarf32", "-gdwarf64", "-ggnu-pubnames", "-gpubnames", "-gno-column-info", "-gno-inline-line-tables",
-        "-gstrict-dwarf", "-gno-strict-dwarf", "-Qn", "-Qy",
+        "-gstrict-dwarf", "-gno-strict-dwarf", "-gembed-source", "-gno-embed-source", "-Qn", "-Qy",
     ]),
     keep(Switch, &["debug-ranges-base-address", "split-dwarf-inlining", "use-ctor-homing"]),
     // Language.
@@ -301,7 +305,7 @@ const COMPILER_FLAGS: &[Row] = &[
         "-object-file-name=", "-save-temps",
     ]),
     discard(Alone, &[
-        "-C", "-CC", "-H", "-MG", "-MP", "-MV", "-P", "-dD", "-dI", "-dM", "-module-file-deps", "-no-round-trip-args",
+        "-C", "-CC", "-H", "-S", "-MG", "-MP", "-MV", "-P", "-dD", "-dI", "-dM", "-module-file-deps", "-no-round-trip-args",
         "-nobuiltininc", "-nostdinc++", "-nostdsysteminc", "-pedantic", "-pedantic-errors", "-print-stats",
         "-round-trip-args", "-sys-header-deps", "-traditional-cpp", "-undef", "-v", "-w",
     ]),
@@ -320,6 +324,7 @@ const LLVM_OPTIONS: &[&str] = &[
     "-align-all-nofallthru-blocks=",
     "-force-vector-interleave=",
     "-force-vector-width=",
+    "-generate-type-units",
     "-inline-threshold=",
     "-inlinehint-threshold=",
     "-unroll-count=",
@@ -387,7 +392,6 @@ mod tests {
         "-remap-file a;b",
         "-ast-dump",
         "-E",
-        "-S",
         "-as-secure-log-file /tmp/out",
         "-working-directory /",
         "-triple amdgcn-amd-amdhsa",

@@ -27,7 +27,7 @@ use crate::link_record::LinkRecord;
 use crate::manifest::{BlobId, KeptFile, LinkItem, LinkPlan};
 use crate::own_files::OwnFiles;
 use crate::recompile::main_file_name;
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Sandbox, is_system_file};
 use crate::tools::ToolError;
 
 /// The plan, what it keeps, and the inputs that carry no bitcode.
@@ -257,6 +257,8 @@ impl<'o> Planner<'o> {
         match link_inputs::read(path, self.sandbox)? {
             // It may have been one of ours; its modules get a place at the end.
             LinkInput::Missing => self.items.push(LinkItem::Modules(Vec::new())),
+            // `libm.so` and others are scripts of the system's own.
+            LinkInput::NoCode if is_system_file(path) => self.word(path.display().to_string()),
             LinkInput::NoCode => {
                 let name = path.display().to_string();
                 return Err(RefusedFlag(name, "the linker").into());

@@ -111,6 +111,12 @@ const SYSTEM_FOLDERS: &[&str] = &[
     "/usr/local/lib",
 ];
 
+/// Does `path` lead to a file of the system, which every tool may read?
+pub(crate) fn is_system_file(path: &Path) -> bool {
+    let real = std::fs::canonicalize(path);
+    real.is_ok_and(|real| SYSTEM_FOLDERS.iter().any(|it| real.starts_with(it)))
+}
+
 /// Files that programs and clang's driver read at their start: the loader's cache, and
 /// by which clang knows the distribution and so the linker's defaults.
 const SYSTEM_FILES: &[&str] = &[

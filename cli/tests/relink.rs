@@ -212,3 +212,14 @@ fn what_cannot_be_linked_again_says_why() {
     let message = error.unwrap_err().to_string();
     assert!(message.contains("1 modules but 0 objects"), "{message}");
 }
+
+/// Debian's `libm.so` is a linker script; CMake names libraries by their paths.
+#[test]
+fn scripts_of_the_system_are_linked_by_their_path() {
+    let script = "/usr/lib/x86_64-linux-gnu/libm.so";
+    assert!(!std::fs::read(script).unwrap().starts_with(b"\x7fELF"));
+    let text = "#include <math.h>\n#include <stdio.h>\nint main(int n, char **a) { (void)a; printf(\"%.3f\\n\", sin(n)); return 0; }\n";
+    let place = Place::new(&[("main.c", text)]);
+    place.run_ok(&format!("failsketch-cc -O2 main.c {script} -o prog"));
+    relinks(&place, "prog");
+}
