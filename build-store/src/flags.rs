@@ -254,8 +254,7 @@ const COMPILER_FLAGS: &[Row] = &[
     ]),
     // Debug info.
     keep(Joined(Plain), &[
-        "-debug-info-kind=", "-dwarf-version=", "-debugger-tuning=", "--compress-debug-sections=",
-        "-compress-debug-sections=", "-gsimple-template-names=", "-gsrc-hash=",
+        "-debug-info-kind=", "-dwarf-version=", "-debugger-tuning=", "-gsimple-template-names=", "-gsrc-hash=",
     ]),
     keep(Joined(Any), &[
         "-fdebug-compilation-dir=", "-fcoverage-compilation-dir=", "-fdebug-prefix-map=", "-fcoverage-prefix-map=",
@@ -303,6 +302,8 @@ const COMPILER_FLAGS: &[Row] = &[
         "-fsanitize-ignorelist=", "-fsanitize-system-ignorelist=", "-fshow-overloads=", "-fspell-checking-limit=",
         "-ftemplate-backtrace-limit=", "-ftemplate-depth=", "-ftime-report", "-ftime-trace", "-stats-file",
         "-object-file-name=", "-save-temps",
+        // What is read again is not inflated first.
+        "--compress-debug-sections", "-compress-debug-sections",
     ]),
     discard(Alone, &[
         "-C", "-CC", "-H", "-S", "-MG", "-MP", "-MV", "-P", "-dD", "-dI", "-dM", "-module-file-deps", "-no-round-trip-args",

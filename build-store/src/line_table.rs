@@ -25,16 +25,21 @@ pub struct LineTable {
 }
 
 impl LineTable {
-    /// Of a linked file. What cannot be read has no rows.
+    /// Of a linked file, whose compressed sections were checked for their size. What cannot
+    /// be read has no rows.
     pub fn of_linked(file: &ElfFile64<'_>) -> Self {
-        Self::load(|id| section_data(file, id.name()).map(|(data, _)| data))
+        Self::load(|id| {
+            let section = file.section_by_name(id.name())?;
+            section.uncompressed_data().ok()
+        })
     }
 
     /// Of an object file, with addresses as [`address_in_object`] gives them.
     pub fn of_object(file: &ElfFile64<'_>) -> Self {
         Self::load(|id| {
-            let (data, index) = section_data(file, id.name())?;
-            Some(Cow::Owned(relocated(file, index, data.into_owned())))
+            let section = file.section_by_name(id.name())?;
+            let data = section.data().ok()?.to_vec();
+            Some(Cow::Owned(relocated(file, section.index(), data)))
         })
     }
 
@@ -70,11 +75,6 @@ impl LineTable {
                 other.rows.binary_search(&row).is_ok()
             })
     }
-}
-
-fn section_data<'d>(file: &ElfFile64<'d>, name: &str) -> Option<(Cow<'d, [u8]>, SectionIndex)> {
-    let section = file.section_by_name(name)?;
-    Some((section.uncompressed_data().ok()?, section.index()))
 }
 
 type Slice<'d> = EndianSlice<'d, LittleEndian>;
