@@ -80,6 +80,8 @@ pub fn register_sources(
         .arg(&built)
         .arg("--store")
         .arg(&store)
+        .arg("--root")
+        .arg(&bug.folder)
         .arg("--deploy")
         .arg(&deployed))?;
     Ok((store, deployed))

@@ -31,7 +31,7 @@ impl Blobs {
         let path = self.path(&id);
         let is_there = std::fs::read(&path).is_ok_and(|existing| existing == bytes);
         if !is_there {
-            write_whole(&path, bytes, 0o644)?;
+            write_whole(&path, bytes)?;
         }
         Ok(id)
     }
@@ -58,8 +58,10 @@ pub fn hash(bytes: &[u8]) -> BlobId {
 }
 
 /// Writes a file beside its final place and renames it, so that it is never seen in part.
-pub fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> Result<(), StoreError> {
-    use std::os::unix::fs::PermissionsExt;
+/// It can be read by its owner alone, and so can folders that are made for it: a store
+/// holds the program's sources.
+pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
+    use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 
     let folder = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -70,9 +72,11 @@ pub fn write_whole(path: &Path, bytes: &[u8], mode: u32) -> Result<(), StoreErro
         action: "written",
         source,
     };
-    std::fs::create_dir_all(folder).map_err(failed)?;
+    let mut private = std::fs::DirBuilder::new();
+    private.recursive(true).mode(0o700);
+    private.create(folder).map_err(failed)?;
     let mut file = tempfile::Builder::new()
-        .permissions(std::fs::Permissions::from_mode(mode))
+        .permissions(std::fs::Permissions::from_mode(0o600))
         .tempfile_in(folder)
         .map_err(failed)?;
     file.write_all(bytes).map_err(failed)?;

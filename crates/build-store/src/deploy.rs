@@ -4,18 +4,19 @@
 //! their deployed forms is a patch between like and like.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::path::Path;
-use std::process::Command;
 
 use object::elf::{SHF_ALLOC, SHT_RELA};
 use object::read::elf::{ElfFile64, FileHeader, SectionHeader};
 use object::{Object, ObjectSection};
 
 use crate::error::RegisterError;
+use crate::sandbox::{Reach, Sandbox};
 use crate::tools;
 
 /// Strips a linked program for deployment.
-pub fn strip_for_deployment(full: &[u8]) -> Result<Vec<u8>, RegisterError> {
+pub fn strip_for_deployment(full: &[u8], sandbox: Sandbox) -> Result<Vec<u8>, RegisterError> {
     let file: ElfFile64<'_> = ElfFile64::parse(full).map_err(|error| RegisterError::Damaged {
         path: "the linked program".into(),
         message: error.to_string(),
@@ -32,6 +33,7 @@ pub fn strip_for_deployment(full: &[u8]) -> Result<Vec<u8>, RegisterError> {
         &with_strippable_relocations(full, &file),
         workspace.path(),
         &arguments,
+        sandbox,
     )
 }
 
@@ -66,11 +68,19 @@ pub(crate) fn objcopy(
     bytes: &[u8],
     workspace: &Path,
     arguments: &[String],
+    sandbox: Sandbox,
 ) -> Result<Vec<u8>, RegisterError> {
     let (input, output) = (workspace.join("full"), workspace.join("copied"));
     std::fs::write(&input, bytes).map_err(RegisterError::Workspace)?;
-    let mut command = Command::new("llvm-objcopy-19");
-    command.args(arguments).arg(&input).arg(&output);
-    tools::run(&mut command, "llvm-19")?;
+    let mut words: Vec<OsString> = arguments.iter().map(OsString::from).collect();
+    words.extend([input.into(), output.clone().into()]);
+    let reach = Reach::new(workspace, &[]);
+    tools::run(
+        "llvm-objcopy-19".as_ref(),
+        &words,
+        "llvm-19",
+        &reach,
+        sandbox,
+    )?;
     std::fs::read(&output).map_err(RegisterError::Workspace)
 }

@@ -39,6 +39,15 @@ pub enum RegisterError {
         path: PathBuf,
         source: EmbeddedError,
     },
+    #[error(
+        "{} has compressed debug info of {megabytes} MiB when uncompressed, which is more than {limit}; link it without -gz, or register what `llvm-objcopy-19 --decompress-debug-sections` makes of it, if that is right",
+        path.display()
+    )]
+    TooLarge {
+        path: PathBuf,
+        megabytes: u64,
+        limit: &'static str,
+    },
     #[error("{} is damaged: {message}", path.display())]
     Damaged { path: PathBuf, message: String },
     #[error("{} cannot be registered: {problem}", path.display())]

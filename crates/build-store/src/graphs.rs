@@ -47,7 +47,7 @@ impl RegisteredBuild {
         let mut bytes = MARK.to_vec();
         bytes.extend(Sha256::digest(&graph.bytes));
         bytes.extend(&graph.bytes);
-        write_whole(&self.graph_path(&graph.version), &bytes, 0o644)
+        write_whole(&self.graph_path(&graph.version), &bytes)
     }
 
     fn graph_path(&self, version: &str) -> PathBuf {

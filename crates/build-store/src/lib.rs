@@ -11,15 +11,21 @@
 //! the program is run as a program, so what is proven is what it does.
 
 pub mod link;
+pub mod sandbox;
 pub mod tools;
 
 mod blobs;
 mod deploy;
 mod error;
 mod graphs;
+mod landlock;
+mod line_table;
+mod link_flags;
 mod manifest;
+mod own_files;
 pub mod register;
 mod store;
+mod syscall_filter;
 
 pub use deploy::strip_for_deployment;
 pub use error::{RegisterError, StoreError};
@@ -27,7 +33,9 @@ pub use graphs::NewGraph;
 pub use link::relink::{RelinkError, relink};
 pub use manifest::{
     BlobId, BuildManifest, ForeignCode, KeptFile, LinkItem, LinkPlan, ModuleEntry, ModuleStatus,
+    SourceFile,
 };
+pub use own_files::Roots;
 pub use register::recompile::{Stage, compile};
-pub use register::{MakeGraph, NewModule, Progress};
+pub use register::{MakeGraph, NewModule, Progress, RegisterOptions};
 pub use store::{BuildStore, RegisteredBuild};

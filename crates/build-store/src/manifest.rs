@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use sketch_model::BuildId;
 
 use crate::link::record::Driver;
+use crate::sandbox::Sandbox;
 
 /// The SHA-256 of a blob, in lower-case hex: its name in the store.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -42,8 +43,17 @@ pub struct BuildManifest {
     pub foreign_code: Vec<ForeignCode>,
     /// Source files by their path as debug info states it.
     pub sources: BTreeMap<String, BlobId>,
+    /// All files that debug info names, kept or not.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub files: BTreeMap<String, SourceFile>,
     /// How to link the program again; absent when the link line was not recorded.
     pub link: Option<LinkPlan>,
+    /// Why a link line that was recorded is not used.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link_refused: Option<String>,
+    /// Whether tools that read the file ran without a sandbox, because somebody said so.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub without_sandbox: bool,
 }
 
 impl BuildManifest {
@@ -52,12 +62,42 @@ impl BuildManifest {
     /// that the program needs; nothing used them.
     pub const OLDEST: u32 = 1;
 
+    /// Whether tools that read this build's bitcode run in a sandbox.
+    pub fn sandbox(&self) -> Sandbox {
+        match self.without_sandbox {
+            true => Sandbox::Without,
+            false => Sandbox::Required,
+        }
+    }
+
+    /// Whether a source file is the program's own or a library's; unknown for a file that
+    /// debug info does not name.
+    pub fn is_own(&self, file: &str) -> Option<bool> {
+        self.files.get(file).map(|file| file.own)
+    }
+
+    /// Files of which no text is kept though they are no library's, with the reason.
+    pub fn left_out(&self) -> impl Iterator<Item = (&str, &str)> {
+        let all = self.files.iter();
+        all.filter_map(|(path, file)| Some((path.as_str(), file.left_out.as_deref()?)))
+    }
+
     pub fn trackable_modules(&self) -> usize {
         self.modules
             .iter()
             .filter(|module| module.status == ModuleStatus::Trackable)
             .count()
     }
+}
+
+/// A source file that debug info names.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SourceFile {
+    /// The program's own, and not a library's; `own_files.rs` decides.
+    pub own: bool,
+    /// Why its text is not kept; absent for libraries, whose text never is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub left_out: Option<String>,
 }
 
 /// One translation unit.

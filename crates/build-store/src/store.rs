@@ -14,7 +14,7 @@ use sketch_model::BuildId;
 use crate::blobs::{Blobs, write_whole};
 use crate::error::{RegisterError, StoreError};
 use crate::manifest::{BlobId, BuildManifest, KeptFile};
-use crate::register::{self, MakeGraph, PreparedBuild, Progress};
+use crate::register::{self, MakeGraph, PreparedBuild, Progress, RegisterOptions};
 
 /// A folder of registered builds.
 #[derive(Clone, Debug)]
@@ -62,9 +62,10 @@ impl BuildStore {
     pub fn register(
         &self,
         path: &Path,
+        options: &RegisterOptions,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<RegisteredBuild, RegisterError> {
-        self.register_prepared(register::prepare(path, progress, None)?)
+        self.register_prepared(register::prepare(path, options, progress, None)?)
     }
 
     /// The same, and makes and keeps the build's graph. Where that cannot be
@@ -72,10 +73,12 @@ impl BuildStore {
     pub fn register_with_graph(
         &self,
         path: &Path,
+        options: &RegisterOptions,
         progress: &mut dyn FnMut(Progress),
         make_graph: MakeGraph<'_>,
     ) -> Result<RegisteredBuild, RegisterError> {
-        self.register_prepared(register::prepare(path, progress, Some(make_graph))?)
+        let prepared = register::prepare(path, options, progress, Some(make_graph))?;
+        self.register_prepared(prepared)
     }
 
     fn register_prepared(&self, prepared: PreparedBuild) -> Result<RegisteredBuild, RegisterError> {
@@ -96,7 +99,7 @@ impl BuildStore {
             action: "written",
             source: error.into(),
         })?;
-        write_whole(&entry, &text, 0o644)?;
+        write_whole(&entry, &text)?;
         Ok(build)
     }
 

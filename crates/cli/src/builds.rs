@@ -43,9 +43,13 @@ fn table(manifests: &[BuildManifest]) -> String {
             printable(&manifest.program),
             printable(&manifest.build_id.0),
             format!(
-                "{}/{} proven",
+                "{}/{} proven{}",
                 manifest.trackable_modules(),
-                manifest.modules.len()
+                manifest.modules.len(),
+                match manifest.without_sandbox {
+                    true => ", without sandbox",
+                    false => "",
+                }
             ),
             manifest.sources.len().to_string(),
             printable(&manifest.original_path.display().to_string()),

@@ -4,14 +4,15 @@
 //! crash or run on without end. So it reads in a child, this very command with a
 //! hidden subcommand, which gets the modules through a pipe and gives the graph
 //! back through another. The child announces each module before it reads it; if
-//! it dies, the last one announced is the culprit. It may use
-//! [`MOST_SECONDS`] of CPU time and leaves no core file.
+//! it dies, the last one announced is the culprit, unless a limit stopped it. It runs in
+//! the same box as the compiler (`build_store::sandbox`), with [`LIMITS`].
 //!
 //! What goes through the pipes are lengths and bytes; both ends are this file.
 
 use anyhow::{Context, Result, bail};
+use build_store::sandbox::{self, Limits, Reach, Sandbox};
+use build_store::tools::limit_that_stopped;
 use build_store::{NewGraph, NewModule, RegisteredBuild};
-use nix::sys::resource::{Resource, setrlimit};
 use sketch_model::BuildId;
 use slicer::{Loader, ModuleInput, Program};
 use std::io::{Read, Write};
@@ -20,8 +21,14 @@ use std::process::{Command, ExitStatus, Stdio};
 
 /// The child's name among the subcommands.
 pub const CHILD: &str = "read-bitcode";
-/// CPU time of the child: more than clang needs to compile the same program.
-const MOST_SECONDS: u64 = 3600;
+/// More than clang needs to compile the same program.
+const LIMITS: Limits = Limits {
+    memory: 16 << 30,
+    cpu_seconds: 3600,
+    output: 64 << 20,
+};
+/// Bytes of a graph.
+const MOST_BYTES: u64 = 4 << 30;
 
 /// What the child says: it goes on to the next module, it has the graph, or it
 /// cannot make it because of what follows.
@@ -48,7 +55,7 @@ pub fn program(build: &RegisteredBuild) -> Result<Program> {
             bitcode,
         })
         .collect();
-    let graph = make(id, &modules)?;
+    let graph = make(id, &modules, build.manifest().sandbox())?;
     let program = Program::from_bytes(id, &graph.bytes)?;
     // A store that cannot be written is no reason to refuse a slice.
     if let Err(error) = build.keep_graph(&graph) {
@@ -58,13 +65,20 @@ pub fn program(build: &RegisteredBuild) -> Result<Program> {
 }
 
 /// Makes a graph in a child process.
-pub fn make(build: &BuildId, modules: &[NewModule<'_>]) -> Result<NewGraph> {
+pub fn make(build: &BuildId, modules: &[NewModule<'_>], sandbox: Sandbox) -> Result<NewGraph> {
     let command = std::env::current_exe().context("finding this command")?;
-    let mut child = Command::new(command)
+    let folder = tempfile::tempdir().context("making a folder for the bitcode reader")?;
+    let mut reach = Reach::new(folder.path(), &[]);
+    reach.limits = LIMITS;
+    let complaints = folder.path().join("complaints");
+    let mut command = Command::new(command);
+    command
         .arg(CHILD)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
-        .stderr(Stdio::null())
+        .stderr(std::fs::File::create(&complaints)?);
+    sandbox::confine(&mut command, &reach, sandbox)?;
+    let mut child = command
         .spawn()
         .context("starting a process to read bitcode in")?;
     let (to, from) = (child.stdin.take(), child.stdout.take());
@@ -72,7 +86,7 @@ pub fn make(build: &BuildId, modules: &[NewModule<'_>]) -> Result<NewGraph> {
     let heard = std::thread::scope(|scope| {
         // Its end is the child's: what it no longer reads is not written.
         scope.spawn(|| to.map(|to| send(to, build, modules)));
-        from.map(|mut from| from.read_to_end(&mut said))
+        from.map(|from| from.take(MOST_BYTES).read_to_end(&mut said))
     });
     let status = child.wait().context("waiting for the bitcode reader")?;
     heard
@@ -87,14 +101,18 @@ pub fn make(build: &BuildId, modules: &[NewModule<'_>]) -> Result<NewGraph> {
         Some(&REFUSED) => bail!("{}", String::from_utf8_lossy(&said[begun + 1..])),
         _ => {
             let module = begun.checked_sub(1).and_then(|last| modules.get(last));
-            bail!("{}", death(status, module.map(|m| m.source)))
+            let module = module.map(|module| module.source);
+            let complaints = std::fs::read(&complaints).unwrap_or_default();
+            if let Some(limit) = limit_that_stopped(status, &complaints, LIMITS) {
+                bail!("{}", stopped(&limit, module));
+            }
+            bail!("{}", death(status, module))
         }
     }
 }
 
 fn death(status: ExitStatus, module: Option<&str>) -> String {
     let how = match status.signal() {
-        Some(24 | 9) => "did not come to an end".to_owned(),
         Some(signal) => format!("was ended by signal {signal}"),
         None => format!("ended with {status}"),
     };
@@ -105,6 +123,11 @@ fn death(status: ExitStatus, module: Option<&str>) -> String {
         "the bitcode of {module} is damaged: LLVM's reader {how} on it; rebuild that module \
          with failsketch-cc, link the program again and register it"
     )
+}
+
+fn stopped(limit: &str, module: Option<&str>) -> String {
+    let place = module.map_or(String::new(), |module| format!(" while it read {module}"));
+    format!("the process that reads bitcode was stopped by {limit}{place}")
 }
 
 fn send(mut to: impl Write, build: &BuildId, modules: &[NewModule<'_>]) -> std::io::Result<()> {
@@ -122,8 +145,6 @@ fn send(mut to: impl Write, build: &BuildId, modules: &[NewModule<'_>]) -> std::
 
 /// The child: modules on standard input, the graph on standard output.
 pub fn read_bitcode() -> Result<()> {
-    setrlimit(Resource::RLIMIT_CORE, 0, 0)?;
-    setrlimit(Resource::RLIMIT_CPU, MOST_SECONDS, MOST_SECONDS)?;
     let (mut input, mut output) = (std::io::stdin().lock(), std::io::stdout());
     let made = read_modules(&mut input, &mut output)?;
     match made {

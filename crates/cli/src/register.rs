@@ -5,7 +5,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
-use build_store::{BuildManifest, ForeignCode, ModuleStatus, NewModule, Progress};
+use build_store::sandbox::Sandbox;
+use build_store::{
+    BuildManifest, ForeignCode, ModuleStatus, NewModule, Progress, RegisterOptions, Roots,
+};
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use sketch_model::BuildId;
@@ -20,6 +23,32 @@ pub struct RegisterArguments {
     /// Also write the program to deploy, without debug info and bitcode
     #[arg(long, value_name = "OUT")]
     deploy: Option<PathBuf>,
+    /// The folder of the program's own sources (default: the one that all compile folders
+    /// and sources share, if the binary or the current folder is in it)
+    #[arg(long, value_name = "DIR")]
+    root: Option<PathBuf>,
+    /// Another folder of own sources; may be given several times
+    #[arg(long, value_name = "DIR")]
+    also: Vec<PathBuf>,
+    /// Run compiler and linker without a sandbox, on a machine that has no Landlock.
+    /// Only for files that you trust as you trust your own programs
+    #[arg(long)]
+    without_sandbox: bool,
+}
+
+impl RegisterArguments {
+    fn options(&self) -> RegisterOptions {
+        RegisterOptions {
+            roots: Roots {
+                root: self.root.clone(),
+                also: self.also.clone(),
+            },
+            sandbox: match self.without_sandbox {
+                true => Sandbox::Without,
+                false => Sandbox::Required,
+            },
+        }
+    }
 }
 
 pub fn run(arguments: &RegisterArguments) -> Result<()> {
@@ -41,10 +70,14 @@ pub fn run(arguments: &RegisterArguments) -> Result<()> {
         Progress::Storing => bar.set_message("storing"),
     };
     // In a process of its own: damaged bitcode may take LLVM's reader down.
+    let options = arguments.options();
+    for folder in options.roots.root.iter().chain(&options.roots.also) {
+        anyhow::ensure!(folder.is_dir(), "{} is not a folder", folder.display());
+    }
     let make = |build: &BuildId, modules: &[NewModule<'_>]| {
-        crate::graph::make(build, modules).map_err(|error| format!("{error:#}"))
+        crate::graph::make(build, modules, options.sandbox).map_err(|error| format!("{error:#}"))
     };
-    let result = store.register_with_graph(&arguments.binary, &mut show, &make);
+    let result = store.register_with_graph(&arguments.binary, &options, &mut show, &make);
     bar.finish_and_clear();
     let build = result?;
     if let Some(out) = &arguments.deploy {
@@ -76,6 +109,9 @@ fn write_program(path: &Path, bytes: &[u8]) -> Result<()> {
     Ok(())
 }
 
+/// Files without text that the summary names.
+const LEFT_OUT_NAMED: usize = 5;
+
 /// What a user wants to know after registering: a few lines, reasons included.
 fn summary(manifest: &BuildManifest, root: &Path) -> String {
     use std::fmt::Write;
@@ -100,13 +136,32 @@ fn summary(manifest: &BuildManifest, root: &Path) -> String {
     for code in &manifest.foreign_code {
         line("", format!("untrackable: {}", describe(code)));
     }
-    if manifest.link.is_none() {
+    if let Some(reason) = &manifest.link_refused {
+        line(
+            "",
+            format!("the program cannot be linked again: of its link line, {reason}"),
+        );
+    } else if manifest.link.is_none() {
         line(
             "",
             "the link line was not recorded: the program cannot be linked again".to_string(),
         );
     }
     line("sources", manifest.sources.len().to_string());
+    let left_out: Vec<_> = manifest.left_out().collect();
+    for (file, reason) in left_out.iter().take(LEFT_OUT_NAMED) {
+        line("", format!("left out: {file} ({reason})"));
+    }
+    if left_out.len() > LEFT_OUT_NAMED {
+        let more = left_out.len() - LEFT_OUT_NAMED;
+        line(
+            "",
+            format!("and {more} more; `failsketch builds --json` names all"),
+        );
+    }
+    if manifest.without_sandbox {
+        line("sandbox", "none (--without-sandbox)".to_string());
+    }
     line("store", root.display().to_string());
     text
 }

@@ -18,6 +18,8 @@ pub struct Function<'d> {
     pub bytes: &'d [u8],
     /// The source file's name, where the symbol table gives one (local functions).
     pub file: Option<&'d str>,
+    /// Another file may define it as well, as an inline function: the linker takes one.
+    pub weak: bool,
     /// False for a label without a type, as hand-written assembly has them.
     pub typed: bool,
 }
@@ -62,6 +64,7 @@ pub fn functions<'d>(file: &ElfFile64<'d>) -> Vec<Function<'d>> {
             offset,
             bytes,
             file: source_file.filter(|_| symbol.is_local()),
+            weak: symbol.is_weak(),
             typed,
         });
     }

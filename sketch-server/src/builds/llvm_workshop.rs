@@ -257,6 +257,7 @@ fn build_seen(manifest: &BuildManifest) -> viewer::BuildSeen {
         trackable: manifest.trackable_modules() as u64,
         functions: manifest.modules.iter().map(|m| m.functions as u64).sum(),
         sources: manifest.sources.len() as u64,
+        without_sandbox: manifest.without_sandbox,
         untrackable: modules.chain(foreign).collect(),
         runs: 0,
         failures: 0,

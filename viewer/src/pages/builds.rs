@@ -18,6 +18,8 @@ pub struct BuildSeen {
     pub trackable: u64,
     pub functions: u64,
     pub sources: u64,
+    /// Whether it was registered with `--without-sandbox`.
+    pub without_sandbox: bool,
     /// What cannot be tracked and why, in words.
     pub untrackable: Vec<String>,
     pub runs: u64,
@@ -53,6 +55,9 @@ fn row(b: &BuildSeen) -> Markup {
                 b { (escape::visible(&b.program, NAME_LIMIT)) }
                 span.fine { code { (escape::visible(&b.build.0, NAME_LIMIT)) } }
                 span.fine { (escape::visible(&b.path, NAME_LIMIT)) }
+                @if b.without_sandbox {
+                    span.fine { "registered without a sandbox" }
+                }
                 @if !b.untrackable.is_empty() {
                     details.untrackable {
                         summary { (counted(b.untrackable.len() as u64, "part")) " cannot be tracked" }

@@ -263,6 +263,7 @@ fn the_fleet_and_the_builds() {
         trackable: 2,
         functions: 40,
         sources: 5,
+        without_sandbox: true,
         untrackable: vec!["asm.S: assembly".to_owned()],
         runs: 7,
         failures: 1,
@@ -270,7 +271,12 @@ fn the_fleet_and_the_builds() {
     };
     says(
         &viewer::builds_page(&[build]),
-        &["2 of 3", "1 part cannot be tracked", "asm.S: assembly"],
+        &[
+            "2 of 3",
+            "registered without a sandbox",
+            "1 part cannot be tracked",
+            "asm.S: assembly",
+        ],
     );
 }
 

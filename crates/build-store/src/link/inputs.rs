@@ -1,41 +1,49 @@
 //! Reading what a link line's inputs hold: our bitcode, foreign code, or both.
 
+use std::ffi::OsString;
 use std::path::Path;
-use std::process::Command;
 
 use object::read::archive::ArchiveFile;
 use object::read::elf::ElfFile64;
 use object::{Object, ObjectKind};
 
+use crate::own_files::{LeftOut, read_regular};
 use crate::register::embedded::{BITCODE_SECTIONS, embedded_modules};
 use crate::register::foreign_code::ForeignInput;
+use crate::sandbox::{Reach, Sandbox};
 use crate::tools::{self, ToolError};
 
 /// An input of the linker.
 pub enum LinkInput {
     Missing,
+    /// Neither an object nor an archive: a linker script, or a file that is no input at all.
+    NoCode,
     SharedObject,
     Files {
         /// Object files that carry bitcode.
         with_bitcode: Vec<Vec<u8>>,
         foreign: Vec<ForeignInput>,
-        /// What must be linked besides the modules: a foreign object or script
-        /// as it is, or an archive of the foreign members.
+        /// What must be linked besides the modules: a foreign object as it is,
+        /// or an archive of the foreign members.
         kept: Option<Vec<u8>>,
     },
 }
 
 /// Reads the input at `path`.
-pub fn read(path: &Path) -> Result<LinkInput, ToolError> {
-    let Ok(bytes) = std::fs::read(path) else {
+pub fn read(path: &Path, sandbox: Sandbox) -> Result<LinkInput, ToolError> {
+    let Ok(bytes) = read_linked(path) else {
         return Ok(LinkInput::Missing);
     };
     if let Ok(archive) = ArchiveFile::parse(&*bytes) {
-        return read_archive(path, &bytes, &archive);
+        return read_archive(path, &bytes, &archive, sandbox);
     }
     let elf: Option<ElfFile64<'_>> = ElfFile64::parse(&*bytes).ok();
-    if elf.is_some_and(|file| file.kind() == ObjectKind::Dynamic) {
-        return Ok(LinkInput::SharedObject);
+    match elf.map(|file| file.kind()) {
+        Some(ObjectKind::Relocatable) => {}
+        Some(ObjectKind::Dynamic) => return Ok(LinkInput::SharedObject),
+        // The line may name any file of this machine, and what is kept of it can be read
+        // by whoever reads the store.
+        _ => return Ok(LinkInput::NoCode),
     }
     Ok(if carries_bitcode(&bytes) {
         LinkInput::Files {
@@ -55,13 +63,20 @@ pub fn read(path: &Path) -> Result<LinkInput, ToolError> {
     })
 }
 
+/// The bytes of a link input; it may be a link, as libraries are.
+fn read_linked(path: &Path) -> Result<Vec<u8>, LeftOut> {
+    const MOST: u64 = 4 << 30;
+    let real = std::fs::canonicalize(path).map_err(|_| LeftOut::Missing)?;
+    read_regular(&real, MOST)
+}
+
 fn carries_bitcode(bytes: &[u8]) -> bool {
     embedded_modules(bytes).is_ok_and(|modules| !modules.is_empty())
 }
 
 /// Is this an archive with members that carry our bitcode?
 pub fn is_own_archive(path: &Path) -> bool {
-    let Ok(bytes) = std::fs::read(path) else {
+    let Ok(bytes) = read_linked(path) else {
         return false;
     };
     let Ok(archive) = ArchiveFile::parse(&*bytes) else {
@@ -90,7 +105,10 @@ fn members(path: &Path, bytes: &[u8], archive: &ArchiveFile<'_>) -> Vec<(String,
         .filter_map(|member| {
             let name = String::from_utf8_lossy(member.name()).into_owned();
             let data = if member.is_thin() {
-                std::fs::read(folder.join(&name)).ok()?
+                let bytes = read_linked(&folder.join(&name)).ok()?;
+                let file: ElfFile64<'_> = ElfFile64::parse(&*bytes).ok()?;
+                (file.kind() == ObjectKind::Relocatable).then_some(())?;
+                bytes
             } else {
                 member.data(bytes).ok()?.to_vec()
             };
@@ -103,6 +121,7 @@ fn read_archive(
     path: &Path,
     bytes: &[u8],
     archive: &ArchiveFile<'_>,
+    sandbox: Sandbox,
 ) -> Result<LinkInput, ToolError> {
     let (own, others): (Vec<_>, Vec<_>) = members(path, bytes, archive)
         .into_iter()
@@ -118,7 +137,7 @@ fn read_archive(
     } else if own.is_empty() && !archive.is_thin() {
         Some(bytes.to_vec())
     } else {
-        Some(archive_of(&others)?)
+        Some(archive_of(&others, sandbox)?)
     };
     Ok(LinkInput::Files {
         with_bitcode: own.into_iter().map(|(_, member)| member).collect(),
@@ -128,23 +147,23 @@ fn read_archive(
 }
 
 /// A new archive of `members`, with a symbol index.
-fn archive_of(members: &[(String, Vec<u8>)]) -> Result<Vec<u8>, ToolError> {
+fn archive_of(members: &[(String, Vec<u8>)], sandbox: Sandbox) -> Result<Vec<u8>, ToolError> {
     let not_writable = |source| ToolError::NotRunnable {
         program: "llvm-ar-19".to_string(),
         source,
     };
     let folder = tempfile::tempdir().map_err(not_writable)?;
     let archive = folder.path().join("kept.a");
-    let mut command = Command::new("llvm-ar-19");
-    command.arg("qcsD").arg(&archive);
+    let mut words: Vec<OsString> = vec!["qcsD".into(), archive.clone().into()];
     for (index, (name, bytes)) in members.iter().enumerate() {
         // Members may share a name, so each gets a folder of its own.
         let place = folder.path().join(index.to_string());
         std::fs::create_dir(&place).map_err(not_writable)?;
         let file = place.join(Path::new(name).file_name().unwrap_or("member.o".as_ref()));
         std::fs::write(&file, bytes).map_err(not_writable)?;
-        command.arg(file);
+        words.push(file.into());
     }
-    tools::run(&mut command, "llvm-19")?;
+    let reach = Reach::new(folder.path(), &[]);
+    tools::run("llvm-ar-19".as_ref(), &words, "llvm-19", &reach, sandbox)?;
     std::fs::read(&archive).map_err(not_writable)
 }

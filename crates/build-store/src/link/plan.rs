@@ -9,6 +9,9 @@
 //! Modules are found again in an input by the hash of their bitcode, and
 //! sources by the name the compiler recorded. What is not found (an object
 //! deleted since) still gets a place: after the last module that was.
+//!
+//! The line is the file's own word, so only what `link_flags.rs` allows is in the plan.
+//! A line with anything else has no plan, and the reason is kept instead.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -17,48 +20,92 @@ use crate::blobs;
 use crate::link::driver_args::{self, DriverArgument, InputKind, input_kind};
 use crate::link::inputs::{self, LinkInput};
 use crate::link::record::LinkRecord;
+use crate::link_flags::{self, LinkerReader, LinkerWords};
 use crate::manifest::{BlobId, KeptFile, LinkItem, LinkPlan};
+use crate::own_files::OwnFiles;
 use crate::register::embedded::{EmbeddedModule, embedded_modules};
+use crate::register::flags::RefusedFlag;
 use crate::register::foreign_code::ForeignInput;
 use crate::register::recompile::main_file_name;
+use crate::sandbox::{Sandbox, is_system_file};
 use crate::tools::ToolError;
 
 /// The plan, what it keeps, and the inputs that carry no bitcode.
 #[derive(Debug)]
 pub struct Planned {
-    pub plan: LinkPlan,
+    /// Or why the program cannot be linked again.
+    pub plan: Result<LinkPlan, String>,
     pub blobs: Vec<Vec<u8>>,
     pub foreign: Vec<ForeignInput>,
 }
 
 /// Plans how to link again what `record` linked from `modules`.
-pub fn plan_link(record: &LinkRecord, modules: &[EmbeddedModule]) -> Result<Planned, ToolError> {
-    let mut planner = Planner::new(record, modules);
+pub fn plan_link(
+    record: &LinkRecord,
+    modules: &[EmbeddedModule],
+    own: &OwnFiles,
+    sandbox: Sandbox,
+) -> Result<Planned, ToolError> {
+    let mut planner = Planner::new(record, modules, own, sandbox);
     let arguments = driver_args::parse(&record.arguments);
     planner.search_folders(&arguments);
+    let mut refused = None;
+    if !planner.directory.is_absolute() {
+        refused = Some(format!(
+            "the folder that it was linked in, `{}`, is no absolute path",
+            record.directory
+        ));
+    }
     for argument in &arguments {
-        planner.add_argument(argument)?;
+        match planner.add_argument(argument) {
+            Err(PlanError::Refused(flag)) => {
+                refused.get_or_insert(flag.to_string());
+            }
+            Err(PlanError::Tool(error)) => return Err(error),
+            Ok(()) => {}
+        }
+    }
+    if let Err(flag) = std::mem::take(&mut planner.linker).end() {
+        refused.get_or_insert(flag.to_string());
     }
     planner.place_sources(modules);
     planner.place_leftovers();
+    let foreign = planner.foreign;
+    if let Some(reason) = refused {
+        return Ok(Planned {
+            plan: Err(reason),
+            blobs: Vec::new(),
+            foreign,
+        });
+    }
     Ok(Planned {
-        plan: LinkPlan {
+        plan: Ok(LinkPlan {
             driver: record.driver,
             directory: planner.directory,
             items: planner.items,
-        },
+        }),
         blobs: planner.blobs,
-        foreign: planner.foreign,
+        foreign,
     })
 }
 
-struct Planner {
+/// Why an argument has no place in a plan.
+#[derive(Debug, thiserror::Error)]
+enum PlanError {
+    #[error(transparent)]
+    Refused(#[from] RefusedFlag),
+    #[error(transparent)]
+    Tool(#[from] ToolError),
+}
+
+struct Planner<'o> {
+    own: &'o OwnFiles,
+    sandbox: Sandbox,
     directory: PathBuf,
     folders: Vec<PathBuf>,
     prefer_static: bool,
     language: Option<String>,
-    /// Linker words are read one at a time; this is the last one.
-    last_linker_word: String,
+    linker: LinkerReader,
     /// Modules that have no place yet, by the hash of their bitcode.
     unplaced: HashMap<BlobId, Vec<usize>>,
     items: Vec<LinkItem>,
@@ -68,8 +115,13 @@ struct Planner {
     foreign: Vec<ForeignInput>,
 }
 
-impl Planner {
-    fn new(record: &LinkRecord, modules: &[EmbeddedModule]) -> Self {
+impl<'o> Planner<'o> {
+    fn new(
+        record: &LinkRecord,
+        modules: &[EmbeddedModule],
+        own: &'o OwnFiles,
+        sandbox: Sandbox,
+    ) -> Self {
         let mut unplaced: HashMap<BlobId, Vec<usize>> = HashMap::new();
         for (index, module) in modules.iter().enumerate().rev() {
             unplaced
@@ -78,11 +130,13 @@ impl Planner {
                 .push(index);
         }
         Planner {
+            own,
+            sandbox,
             directory: PathBuf::from(&record.directory),
             folders: Vec::new(),
             prefer_static: record.arguments.iter().any(|word| word == "-static"),
             language: None,
-            last_linker_word: String::new(),
+            linker: LinkerReader::default(),
             unplaced,
             items: Vec::new(),
             sources: Vec::new(),
@@ -102,7 +156,7 @@ impl Planner {
         }
     }
 
-    fn add_argument(&mut self, argument: &DriverArgument) -> Result<(), ToolError> {
+    fn add_argument(&mut self, argument: &DriverArgument) -> Result<(), PlanError> {
         match argument {
             DriverArgument::Input(path) => self.add_input(path),
             DriverArgument::Option { name, value } => self.add_option(name, value.as_deref()),
@@ -110,34 +164,22 @@ impl Planner {
         }
     }
 
-    fn add_option(&mut self, name: &str, value: Option<&str>) -> Result<(), ToolError> {
+    fn add_option(&mut self, name: &str, value: Option<&str>) -> Result<(), PlanError> {
         match (name, value) {
             ("-x", Some(language)) => {
                 self.language = (language != "none").then(|| language.to_string());
             }
-            ("-L", Some(folder)) => {
-                let folder = self.directory.join(folder);
-                self.word(format!("-L{}", folder.display()));
-            }
-            ("-l", Some(library)) => match self.own_archive(library) {
-                Some(path) => self.add_linked(&path)?,
-                None => self.word(format!("-l{library}")),
-            },
+            ("-L", Some(folder)) => self.add_folder(folder),
+            ("-l", Some(library)) => self.add_library(library)?,
             ("-Xlinker", Some(word)) => self.add_linker_word(word)?,
-            ("-T", Some(script)) => {
-                self.add_linker_word("-T")?;
-                self.add_linker_word(script)?;
-            }
             (name, None) if name.starts_with("-Wl,") => {
                 for word in name["-Wl,".len()..].split(',') {
                     self.add_linker_word(word)?;
                 }
             }
-            (name, _) if is_about_compiling(name) => {}
             (name, value) => {
-                self.word(name.to_string());
-                if let Some(value) = value {
-                    self.word(value.to_string());
+                for word in link_flags::driver_option(name, value)? {
+                    self.word(word);
                 }
             }
         }
@@ -148,34 +190,50 @@ impl Planner {
         self.items.push(LinkItem::Word(word));
     }
 
-    fn add_linker_word(&mut self, word: &str) -> Result<(), ToolError> {
-        let last = std::mem::replace(&mut self.last_linker_word, word.to_string());
-        if writes_a_file(&last) || writes_a_file(word.split('=').next().unwrap_or(word)) {
-            return Ok(());
-        }
-        let (text, file) = match word.split_once('=') {
-            _ if reads_a_file(&last) => ("", Some(word)),
-            Some((option, file)) if reads_a_file(option) => (&word[..option.len() + 1], Some(file)),
-            _ if !word.starts_with('-') && (word.ends_with(".a") || word.ends_with(".o")) => {
-                return self.add_linked(&self.directory.join(word));
+    fn add_folder(&mut self, folder: &str) {
+        let folder = self.directory.join(folder);
+        self.word(format!("-L{}", folder.display()));
+    }
+
+    fn add_library(&mut self, library: &str) -> Result<(), PlanError> {
+        match self.own_archive(library) {
+            Some(path) => self.add_linked(&path),
+            None => {
+                let word = link_flags::library(library)?;
+                self.word(word);
+                Ok(())
             }
-            _ => (word, None),
+        }
+    }
+
+    fn add_linker_word(&mut self, word: &str) -> Result<(), PlanError> {
+        let mut push = |text: String, file| {
+            self.items.push(LinkItem::LinkerWord { text, file });
         };
-        let kept = file.and_then(|file| self.keep_file(&self.directory.join(file)));
-        self.items.push(match kept {
-            Some(kept) => LinkItem::LinkerWord {
-                text: text.to_string(),
-                file: Some(kept),
-            },
-            None => LinkItem::LinkerWord {
-                text: word.to_string(),
-                file: None,
-            },
-        });
+        match self.linker.read(word)? {
+            LinkerWords::Nothing => {}
+            LinkerWords::Pass(words) => words.into_iter().for_each(|word| push(word, None)),
+            LinkerWords::WithFile { option, text, file } => {
+                let Some(kept) = self.keep_file(&self.directory.join(&file)) else {
+                    return Err(RefusedFlag(format!("{text}{file}"), "the linker").into());
+                };
+                let items = &mut self.items;
+                items.extend(option.map(|text| LinkItem::LinkerWord { text, file: None }));
+                let file = Some(kept);
+                items.push(LinkItem::LinkerWord { text, file });
+            }
+            LinkerWords::Input(path) => self.add_linked(&self.directory.join(path))?,
+            LinkerWords::Library(library) => self.add_library(&library)?,
+            LinkerWords::Folder(folder) => self.add_folder(&folder),
+        }
         Ok(())
     }
 
-    fn add_input(&mut self, path: &str) -> Result<(), ToolError> {
+    fn add_input(&mut self, path: &str) -> Result<(), PlanError> {
+        // The driver would read further words from a file.
+        if path.starts_with('@') {
+            return Err(RefusedFlag(path.to_string(), "the linker").into());
+        }
         let full = self.directory.join(path);
         match input_kind(path, self.language.as_deref()) {
             InputKind::Linked => self.add_linked(&full)?,
@@ -195,10 +253,16 @@ impl Planner {
         Ok(())
     }
 
-    fn add_linked(&mut self, path: &Path) -> Result<(), ToolError> {
-        match inputs::read(path)? {
+    fn add_linked(&mut self, path: &Path) -> Result<(), PlanError> {
+        match inputs::read(path, self.sandbox)? {
             // It may have been one of ours; its modules get a place at the end.
             LinkInput::Missing => self.items.push(LinkItem::Modules(Vec::new())),
+            // `libm.so` and others are scripts of the system's own.
+            LinkInput::NoCode if is_system_file(path) => self.word(path.display().to_string()),
+            LinkInput::NoCode => {
+                let name = path.display().to_string();
+                return Err(RefusedFlag(name, "the linker").into());
+            }
             LinkInput::SharedObject => self.word(path.display().to_string()),
             LinkInput::Files {
                 with_bitcode,
@@ -251,7 +315,7 @@ impl Planner {
     }
 
     fn keep_file(&mut self, path: &Path) -> Option<KeptFile> {
-        let bytes = std::fs::read(path).ok()?;
+        let bytes = self.own.read(path).ok()?;
         Some(self.keep(file_name(path), bytes))
     }
 
@@ -306,51 +370,4 @@ fn file_name(path: &Path) -> String {
     path.file_name()
         .map(|name| name.to_string_lossy().into_owned())
         .unwrap_or_default()
-}
-
-/// Driver options that have no part in linking, or would write files of the build again.
-fn is_about_compiling(name: &str) -> bool {
-    const EXACT: &[&str] = &[
-        "-o",
-        "-MD",
-        "-MMD",
-        "-MP",
-        "-MG",
-        "-MV",
-        "-MF",
-        "-MT",
-        "-MQ",
-        "-MJ",
-        "-c",
-        "-include",
-        "-include-pch",
-        "-serialize-diagnostics",
-        "--serialize-diagnostics",
-        "-dumpdir",
-        "-v",
-    ];
-    const PREFIXES: &[&str] = &["-save-temps", "--save-temps", "-ftime-trace", "-Werror"];
-    EXACT.contains(&name) || PREFIXES.iter().any(|prefix| name.starts_with(prefix))
-}
-
-/// Linker options whose value is a file they write.
-fn writes_a_file(option: &str) -> bool {
-    ["-Map", "--Map", "--dependency-file", "--out-implib"].contains(&option)
-}
-
-/// Linker options whose value is a file they read.
-fn reads_a_file(option: &str) -> bool {
-    [
-        "-T",
-        "--script",
-        "--default-script",
-        "-dT",
-        "--version-script",
-        "--dynamic-list",
-        "--retain-symbols-file",
-        "--just-symbols",
-        "--symbol-ordering-file",
-        "--export-dynamic-symbol-list",
-    ]
-    .contains(&option)
 }

@@ -1,16 +1,22 @@
 //! Linking a registered program again, from objects made of its modules.
 //!
-//! The recorded link line is run with the same driver and in the same
-//! directory. Where inputs with bitcode stood, the given objects go; inputs
+//! The recorded link line, as far as `link_flags.rs` allows it, is run with the
+//! same driver. Where inputs with bitcode stood, the given objects go; inputs
 //! without bitcode come from the store. Libraries named by `-l`, and shared
 //! objects named by path, are those of the machine, as they were for the
 //! original link.
+//!
+//! The linker runs in the box of `sandbox.rs`: of the folders that the line names
+//! by `-L` it can read what is called like a library, and nothing else.
 
+use std::ffi::OsString;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use crate::error::StoreError;
+use crate::link_flags;
 use crate::manifest::{KeptFile, LinkItem};
+use crate::sandbox::Reach;
 use crate::store::RegisteredBuild;
 use crate::tools::{self, ToolError};
 
@@ -20,6 +26,8 @@ pub enum RelinkError {
         "the link line of {program} was not recorded, so it cannot be linked again; link it with failsketch-cc or failsketch-c++ (without -flto) and register it again"
     )]
     NoLinkRecord { program: String },
+    #[error("{program} cannot be linked again: of its link line, {reason}")]
+    LinkLineRefused { program: String, reason: String },
     #[error("{program} has {modules} modules but {objects} objects were given to link")]
     WrongObjectCount {
         program: String,
@@ -44,10 +52,20 @@ pub fn relink(
 ) -> Result<(), RelinkError> {
     let manifest = build.manifest();
     let program = || manifest.program.clone();
-    let plan = manifest
-        .link
-        .as_ref()
-        .ok_or_else(|| RelinkError::NoLinkRecord { program: program() })?;
+    let plan = match (&manifest.link, &manifest.link_refused) {
+        (Some(plan), _) => plan,
+        (None, Some(reason)) => {
+            return Err(RelinkError::LinkLineRefused {
+                program: program(),
+                reason: reason.clone(),
+            });
+        }
+        (None, None) => return Err(RelinkError::NoLinkRecord { program: program() }),
+    };
+    link_flags::check(&plan.items).map_err(|refused| RelinkError::LinkLineRefused {
+        program: program(),
+        reason: format!("{refused}; register the program again"),
+    })?;
     if objects.len() != manifest.modules.len() {
         return Err(RelinkError::WrongObjectCount {
             program: program(),
@@ -56,52 +74,90 @@ pub fn relink(
         });
     }
     let workspace = tempfile::tempdir().map_err(RelinkError::Workspace)?;
+    let made = workspace.path().join("made");
+    std::fs::create_dir(&made).map_err(RelinkError::Workspace)?;
+    let mut reach = Reach::new(&made, &[]);
+    reach.starts_linker = true;
     let mut kept = KeptFiles {
         build,
         folder: workspace.path(),
         count: 0,
     };
-    let mut command = Command::new(tools::driver_program(plan.driver));
+    let mut words: Vec<OsString> = Vec::new();
     for item in &plan.items {
         match item {
             LinkItem::Word(word) => {
-                command.arg(word);
+                reach.inputs.extend(files_of_word(word));
+                words.push(word.into());
             }
             LinkItem::LinkerWord { text, file } => {
                 let mut word = text.clone();
                 if let Some(file) = file {
-                    word.push_str(&kept.write(file)?.to_string_lossy());
+                    let path = kept.write(file)?;
+                    word.push_str(&path.to_string_lossy());
+                    reach.inputs.push(path);
                 }
-                command.arg("-Xlinker").arg(word);
+                words.extend(["-Xlinker".into(), word.into()]);
             }
             LinkItem::Input { file, language } => {
                 let path = kept.write(file)?;
+                reach.inputs.push(path.clone());
                 match language {
-                    Some(language) => command
-                        .args(["-x", language])
-                        .arg(path)
-                        .args(["-x", "none"]),
-                    None => command.arg(path),
+                    Some(language) => words.extend([
+                        "-x".into(),
+                        language.into(),
+                        path.into(),
+                        "-x".into(),
+                        "none".into(),
+                    ]),
+                    None => words.push(path.into()),
                 };
             }
             LinkItem::Modules(indices) => {
                 let chosen = indices.iter().filter_map(|index| objects.get(*index));
-                command.args(chosen.map(|path| absolute(path)));
+                words.extend(chosen.map(|path| absolute(path).into()));
             }
         }
     }
-    command.args(extra.iter().map(|path| absolute(path)));
+    words.extend(extra.iter().map(|path| absolute(path).into()));
+    let given = objects.iter().chain(extra).map(|path| absolute(path));
+    reach.inputs.extend(given);
     // The line's compiler flags have nothing to compile now.
-    command.arg("-Qunused-arguments");
-    command.arg("-o").arg(absolute(output));
-    let directory = Some(plan.directory.as_path()).filter(|path| path.is_dir());
-    command.current_dir(directory.unwrap_or(workspace.path()));
-    tools::run(&mut command, "clang-19")
-        .map(|_| ())
-        .map_err(|source| RelinkError::Link {
+    words.extend(["-Qunused-arguments", "--no-default-config"].map(OsString::from));
+    let linked = made.join("linked");
+    words.extend(["-o".into(), linked.clone().into()]);
+    let driver = tools::driver_program(plan.driver);
+    tools::run(&driver, &words, "clang-19", &reach, manifest.sandbox()).map_err(|source| {
+        RelinkError::Link {
             program: program(),
             source,
-        })
+        }
+    })?;
+    std::fs::copy(&linked, output)
+        .and_then(|_| std::fs::set_permissions(output, std::fs::Permissions::from_mode(0o755)))
+        .map_err(RelinkError::Workspace)
+}
+
+/// The files that the linker may read because of a word: a shared object named by its
+/// path, or what is called like a library in a folder named by `-L`.
+fn files_of_word(word: &str) -> Vec<PathBuf> {
+    const MOST: usize = 10_000;
+    let Some(folder) = word.strip_prefix("-L") else {
+        return match word.starts_with('/') {
+            true => vec![word.into()],
+            false => Vec::new(),
+        };
+    };
+    let is_library = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("lib") && (name.ends_with(".a") || name.contains(".so"))
+    };
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let files = entries.take(MOST).map(|entry| entry.path());
+    files
+        .filter(is_library)
+        .filter(|path| path.is_file())
+        .collect()
 }
 
 fn absolute(path: &Path) -> PathBuf {

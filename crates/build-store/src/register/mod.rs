@@ -4,6 +4,7 @@
 //! refused leaves no trace in the store.
 
 pub mod embedded;
+pub mod flags;
 pub(crate) mod foreign_code;
 pub(crate) mod prove;
 pub mod recompile;
@@ -13,9 +14,8 @@ pub(crate) mod sources;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
 
-use object::elf::SHF_COMPRESSED;
 use object::read::elf::ElfFile64;
-use object::{Object, ObjectSection, ObjectSymbol, SectionFlags, SymbolKind};
+use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
 use sketch_model::BuildId;
 
 use crate::blobs;
@@ -24,13 +24,16 @@ use crate::error::RegisterError;
 use crate::graphs::NewGraph;
 use crate::link::plan::plan_link;
 use crate::link::record::{LINK_SECTION, LinkRecord};
-use crate::manifest::{BlobId, BuildManifest, ModuleEntry};
+use crate::manifest::{BlobId, BuildManifest, ModuleEntry, SourceFile};
+use crate::own_files::{OwnFiles, Roots};
+use crate::sandbox::Sandbox;
+use crate::tools::ToolError;
 use embedded::{EmbeddedModule, embedded_modules};
 use foreign_code::foreign_code;
 use formats::elf::is_x86_64;
 use prove::{ModuleProof, prove};
 use recompile::{compilation_directory, main_file_name};
-use sources::Unit;
+use sources::{PrefixMap, Unit};
 
 /// How far a registration has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,16 +66,36 @@ pub struct PreparedBuild {
     pub graph: Option<NewGraph>,
 }
 
+/// What whoever registers a binary says about it.
+#[derive(Clone, Debug)]
+pub struct RegisterOptions {
+    /// Where the program's own sources are.
+    pub roots: Roots,
+    pub sandbox: Sandbox,
+}
+
+impl Default for RegisterOptions {
+    fn default() -> Self {
+        RegisterOptions {
+            roots: Roots::default(),
+            sandbox: Sandbox::Required,
+        }
+    }
+}
+
 /// Reads, checks and proves the binary at `path`.
 pub fn prepare(
     path: &Path,
+    options: &RegisterOptions,
     progress: &mut dyn FnMut(Progress),
     make_graph: Option<MakeGraph<'_>>,
 ) -> Result<PreparedBuild, RegisterError> {
     let bytes = read_binary(path)?;
     let (build_id, modules) = check(path, &bytes)?;
     let workspace = tempfile::tempdir().map_err(RegisterError::Workspace)?;
-    let bytes = with_plain_debug_info(bytes, workspace.path())?;
+    let sandbox = options.sandbox;
+    sandbox.check().map_err(ToolError::from)?;
+    let bytes = with_plain_debug_info(path, bytes, workspace.path(), sandbox)?;
     let damaged = |error: object::Error| RegisterError::Damaged {
         path: path.to_path_buf(),
         message: error.to_string(),
@@ -80,6 +103,12 @@ pub fn prepare(
     let file: ElfFile64<'_> = ElfFile64::parse(&*bytes).map_err(damaged)?;
     let units = sources::units(&file);
     let names = source_names(&modules, &units);
+    let maps = modules
+        .iter()
+        .flat_map(|module| sources::prefix_maps(&module.flags))
+        .collect();
+    let claims = sources::claims(&modules, &names, &maps);
+    let own = OwnFiles::new(&claims, &options.roots, path);
 
     let total = modules.len();
     let mut done = 0;
@@ -89,7 +118,7 @@ pub fn prepare(
         module,
     };
     progress(proving(0, String::new()));
-    let proofs = prove(&bytes, &modules, workspace.path(), &mut |index| {
+    let proofs = prove(&bytes, &modules, workspace.path(), sandbox, &mut |index| {
         done += 1;
         progress(proving(done, names[index].clone()));
     })
@@ -107,22 +136,23 @@ pub fn prepare(
         };
 
     let mut kept = Kept::default();
-    let link = match link_record(&file) {
-        Some(record) => {
-            let planned = plan_link(&record, &modules)?;
-            kept.blobs.extend(planned.blobs);
-            Some((planned.plan, planned.foreign))
+    let (mut link, mut link_refused, mut foreign_inputs) = (None, None, Vec::new());
+    if let Some(record) = link_record(&file) {
+        let planned = plan_link(&record, &modules, &own, sandbox)?;
+        kept.blobs.extend(planned.blobs);
+        foreign_inputs = planned.foreign;
+        match planned.plan {
+            Ok(plan) => link = Some(plan),
+            Err(reason) => link_refused = Some(reason),
         }
-        None => None,
-    };
-    let (link, foreign_inputs) = link.unzip();
+    }
     let defined: HashSet<&str> = proofs
         .iter()
         .flat_map(|proof| proof.defined.iter().map(String::as_str))
         .collect();
-    let foreign_code = foreign_code(&file, &defined, &foreign_inputs.unwrap_or_default());
-    let deployed = strip_for_deployment(&bytes)?;
-    let sources = source_blobs(&modules, &units, &mut kept);
+    let foreign_code = foreign_code(&file, &defined, &foreign_inputs);
+    let deployed = strip_for_deployment(&bytes, sandbox)?;
+    let (sources, files) = source_blobs(&units, &maps, &own, &mut kept);
     let manifest = BuildManifest {
         format: BuildManifest::FORMAT,
         build_id,
@@ -134,7 +164,10 @@ pub fn prepare(
         modules: module_entries(modules, proofs, names, &mut kept),
         foreign_code,
         sources,
+        files,
         link,
+        link_refused,
+        without_sandbox: sandbox == Sandbox::Without,
         deployed: kept.add(deployed),
         binary: kept.add(bytes),
     };
@@ -220,18 +253,54 @@ fn check(path: &Path, bytes: &[u8]) -> Result<(BuildId, Vec<EmbeddedModule>), Re
 }
 
 /// The binary with its debug sections uncompressed (`-gz`), so that every reader can read them.
-fn with_plain_debug_info(bytes: Vec<u8>, workspace: &Path) -> Result<Vec<u8>, RegisterError> {
-    let file: Option<ElfFile64<'_>> = ElfFile64::parse(&*bytes).ok();
-    let compressed = file.is_some_and(|file| {
-        file.sections().any(|section| {
-            matches!(section.flags(), SectionFlags::Elf { sh_flags, .. } if sh_flags.0 & SHF_COMPRESSED.0 != 0)
-        })
-    });
-    if compressed {
-        objcopy(&bytes, workspace, &["--decompress-debug-sections".into()])
+fn with_plain_debug_info(
+    path: &Path,
+    bytes: Vec<u8>,
+    workspace: &Path,
+    sandbox: Sandbox,
+) -> Result<Vec<u8>, RegisterError> {
+    let size = uncompressed_size(path, &bytes)?;
+    if size > 0 {
+        let arguments = ["--decompress-debug-sections".into()];
+        objcopy(&bytes, workspace, &arguments, sandbox)
     } else {
         Ok(bytes)
     }
+}
+
+/// Bytes of all compressed sections when they are uncompressed, as their headers say:
+/// a few kilobytes can claim gigabytes, so this comes before any of them is read.
+fn uncompressed_size(path: &Path, bytes: &[u8]) -> Result<u64, RegisterError> {
+    const MOST: u64 = 2 << 30;
+    /// What debug info never reaches; it shrinks to a third or a tenth.
+    const MOST_TIMES: u64 = 100;
+    const SMALL: u64 = 64 << 20;
+    let too_large = |size: u64, limit| RegisterError::TooLarge {
+        path: path.to_path_buf(),
+        megabytes: size >> 20,
+        limit,
+    };
+    let Ok(file) = ElfFile64::<object::Endianness>::parse(bytes) else {
+        return Ok(0);
+    };
+    let mut total: u64 = 0;
+    for section in file.sections() {
+        let Ok(range) = section.compressed_file_range() else {
+            continue;
+        };
+        if range.format == object::CompressionFormat::None {
+            continue;
+        }
+        let (size, stored) = (range.uncompressed_size, range.compressed_size);
+        total = total.saturating_add(size);
+        if size > SMALL && size / MOST_TIMES > stored {
+            return Err(too_large(size, "a hundred times what is stored"));
+        }
+        if total > MOST {
+            return Err(too_large(total, "2 GiB"));
+        }
+    }
+    Ok(total)
 }
 
 fn link_record(file: &ElfFile64<'_>) -> Option<LinkRecord> {
@@ -263,26 +332,31 @@ fn source_names(modules: &[EmbeddedModule], units: &[Unit]) -> Vec<String> {
         .collect()
 }
 
+type Sources = BTreeMap<String, BlobId>;
+type SourceFiles = BTreeMap<String, SourceFile>;
+
 fn source_blobs(
-    modules: &[EmbeddedModule],
     units: &[Unit],
+    maps: &BTreeSet<PrefixMap>,
+    own: &OwnFiles,
     kept: &mut Kept,
-) -> BTreeMap<String, BlobId> {
-    let maps = modules
-        .iter()
-        .flat_map(|module| sources::prefix_maps(&module.flags))
-        .collect();
-    let files: BTreeSet<_> = units
+) -> (Sources, SourceFiles) {
+    let (mut sources, mut files) = (Sources::new(), SourceFiles::new());
+    let named: BTreeSet<_> = units
         .iter()
         .flat_map(|unit| unit.files.iter().chain([&unit.source]))
+        // `<stdin>` and `<built-in>` are no files.
+        .filter(|path| !path.to_string_lossy().ends_with('>'))
         .collect();
-    files
-        .into_iter()
-        .filter_map(|path| {
-            let text = sources::read_source(path, &maps)?;
-            Some((path.display().to_string(), kept.add(text)))
-        })
-        .collect()
+    for path in named {
+        let (file, text) = sources::source_file(path, maps, own);
+        let name = path.display().to_string();
+        if let Some(text) = text {
+            sources.insert(name.clone(), kept.add(text));
+        }
+        files.insert(name, file);
+    }
+    (sources, files)
 }
 
 fn module_entries(

@@ -3,8 +3,9 @@
 //! Every module is optimised and then compiled *from the optimised bitcode*,
 //! which is the path the instrumenter takes; each function of the object that
 //! results must equal the binary's function of the same name, outside of what
-//! a linker writes (`relocation_mask.rs`). A module with a function that
-//! differs is untrackable, and says which one.
+//! a linker writes (`relocation_mask.rs`), and so must the lines of its instructions
+//! (`line_table.rs`). A module with a function that differs is untrackable, and says which
+//! one. Lines of inline functions are not compared: the linker took another module's.
 //!
 //! Functions that are not in the binary (dropped by `--gc-sections`, or another
 //! copy of an inline function was taken) are counted. Local functions may share
@@ -21,10 +22,13 @@ use std::sync::mpsc;
 use object::read::elf::ElfFile64;
 use object::{Object, ObjectSection, RelocationFlags};
 
+use crate::line_table::{LineTable, address_in_object};
 use crate::manifest::ModuleStatus;
 use crate::register::embedded::EmbeddedModule;
+use crate::register::flags;
 use crate::register::recompile::{self, Stage};
 use crate::register::relocations::{equal_outside, masked_bytes};
+use crate::sandbox::Sandbox;
 use formats::elf_functions::{Function, functions};
 
 /// What the proof says about one module.
@@ -47,6 +51,7 @@ pub fn prove(
     binary: &[u8],
     modules: &[EmbeddedModule],
     workspace: &Path,
+    sandbox: Sandbox,
     progress: &mut dyn FnMut(usize),
 ) -> Result<Vec<ModuleProof>, object::Error> {
     let file: ElfFile64<'_> = ElfFile64::parse(binary)?;
@@ -57,6 +62,12 @@ pub fn prove(
     {
         linked.entry(function.name).or_default().push(function);
     }
+
+    let lines = LineTable::of_linked(&file);
+    let linked = Linked {
+        functions: linked,
+        lines,
+    };
 
     let mut compared: Vec<Option<Compared>> = Vec::new();
     compared.resize_with(modules.len(), || None);
@@ -71,7 +82,7 @@ pub fn prove(
                     let Some(module) = modules.get(index) else {
                         break;
                     };
-                    let result = compare_module(module, index, workspace, linked);
+                    let result = compare_module(module, index, workspace, sandbox, linked);
                     if sender.send((index, result)).is_err() {
                         break;
                     }
@@ -93,8 +104,14 @@ pub fn prove(
     Ok(compared
         .into_iter()
         .flatten()
-        .map(|module| module.conclude(&linked, &accounted_for))
+        .map(|module| module.conclude(&linked.functions, &accounted_for))
         .collect())
+}
+
+/// What modules are compared with.
+struct Linked<'d> {
+    functions: HashMap<&'d str, Vec<Function<'d>>>,
+    lines: LineTable,
 }
 
 /// One module compared with the binary, before other modules are taken into account.
@@ -106,6 +123,8 @@ struct Compared {
     /// Addresses of the binary's functions that this module accounts for.
     matched: Vec<u64>,
     differing: Vec<String>,
+    /// Functions of equal code that are of other lines.
+    on_other_lines: Vec<String>,
 }
 
 impl Compared {
@@ -117,6 +136,7 @@ impl Compared {
             absent: 0,
             matched: Vec::new(),
             differing: Vec::new(),
+            on_other_lines: Vec::new(),
         }
     }
 
@@ -141,6 +161,12 @@ impl Compared {
                 rest.len()
             )),
         });
+        let reason = reason.or_else(|| {
+            let function = self.on_other_lines.first()?;
+            Some(format!(
+                "the lines of function {function} differ from those of the binary's debug info when compiled again"
+            ))
+        });
         ModuleProof {
             status: match reason {
                 None => ModuleStatus::Trackable,
@@ -158,14 +184,22 @@ fn compare_module(
     module: &EmbeddedModule,
     index: usize,
     workspace: &Path,
-    linked: &HashMap<&str, Vec<Function<'_>>>,
+    sandbox: Sandbox,
+    linked: &Linked<'_>,
 ) -> Compared {
-    let path = |extension: &str| workspace.join(format!("{index}.{extension}"));
+    if let Err(refused) = flags::for_bitcode(&module.flags) {
+        return Compared::failed(format!("of its compiler flags, {refused}"));
+    }
+    // A folder for each module: what reads one must not write what is read of another.
+    let folder = workspace.join(index.to_string());
+    let path = |extension: &str| folder.join(format!("module.{extension}"));
     let (embedded, optimised, object) = (path("bc"), path("opt.bc"), path("o"));
-    let compiled = std::fs::write(&embedded, &module.bitcode)
+    let compiled = std::fs::create_dir(&folder)
+        .and_then(|()| std::fs::write(&embedded, &module.bitcode))
         .map_err(|error| format!("{} could not be written: {error}", embedded.display()))
         .and_then(|()| {
-            recompile::compile(&module.flags, Stage::Optimise, &embedded, &optimised)
+            let stage = Stage::Optimise;
+            recompile::compile(&module.flags, stage, &embedded, &optimised, sandbox)
                 .map_err(|error| format!("its bitcode does not compile again: {error}"))
         })
         .and_then(|()| {
@@ -174,6 +208,7 @@ fn compare_module(
                 Stage::ObjectFromOptimised,
                 &optimised,
                 &object,
+                sandbox,
             )
             .map_err(|error| format!("its optimised bitcode does not compile: {error}"))
         })
@@ -184,10 +219,8 @@ fn compare_module(
             };
             Ok((read(&optimised)?, read(&object)?))
         });
-    for path in [embedded, optimised, object] {
-        // Only to bound the disk use of large builds; the folder goes anyway.
-        let _ = std::fs::remove_file(path);
-    }
+    // Only to bound the disk use of large builds; the workspace goes anyway.
+    let _ = std::fs::remove_dir_all(&folder);
     match compiled {
         Err(reason) => Compared::failed(reason),
         Ok((optimised, object)) => match compare_object(&object, linked) {
@@ -205,11 +238,9 @@ fn compare_module(
     }
 }
 
-fn compare_object(
-    object: &[u8],
-    linked: &HashMap<&str, Vec<Function<'_>>>,
-) -> Result<Compared, object::Error> {
+fn compare_object(object: &[u8], linked: &Linked<'_>) -> Result<Compared, object::Error> {
     let file: ElfFile64<'_> = ElfFile64::parse(object)?;
+    let lines = LineTable::of_object(&file);
     let mut masks_of_section = HashMap::new();
     let mut compared = Compared {
         failure: None,
@@ -218,10 +249,11 @@ fn compare_object(
         absent: 0,
         matched: Vec::new(),
         differing: Vec::new(),
+        on_other_lines: Vec::new(),
     };
     for function in functions(&file).iter().filter(|function| function.typed) {
         compared.defined.push(function.name.to_string());
-        let Some(candidates) = linked.get(function.name) else {
+        let Some(candidates) = linked.functions.get(function.name) else {
             compared.absent += 1;
             continue;
         };
@@ -237,8 +269,20 @@ fn compare_object(
                 .filter(|candidate| equal_outside(function.bytes, candidate.bytes, &masks))
                 .map(|candidate| candidate.address),
         );
-        if compared.matched.len() == before {
+        let matched = &compared.matched[before..];
+        if matched.is_empty() {
             compared.differing.push(function.name.to_string());
+            continue;
+        }
+        let (start, length) = (
+            address_in_object(function.section, function.offset),
+            function.bytes.len() as u64,
+        );
+        let on_same_lines = matched
+            .iter()
+            .any(|there| lines.is_within(start, length, &linked.lines, *there));
+        if !function.weak && !on_same_lines {
+            compared.on_other_lines.push(function.name.to_string());
         }
     }
     Ok(compared)

@@ -2,7 +2,7 @@
 //!
 //! Paths are keyed as debug info states them, made absolute with the unit's
 //! compilation directory. When `-fdebug-prefix-map` rewrote them, the mapping
-//! is undone to find the file. Files under `/usr` are the system's and left out.
+//! is undone to find the file. `own_files.rs` decides which of them are read.
 //!
 //! Deliberately absent: split debug info (`-gsplit-dwarf`); such units state
 //! their name but no files.
@@ -14,6 +14,11 @@ use std::path::{Component, Path, PathBuf};
 use gimli::{EndianSlice, LittleEndian};
 use object::read::elf::ElfFile64;
 use object::{Object, ObjectSection};
+
+use crate::manifest::SourceFile;
+use crate::own_files::{Claims, LeftOut, OwnFiles};
+use crate::register::embedded::EmbeddedModule;
+use crate::register::recompile::compilation_directory;
 
 type Slice<'d> = EndianSlice<'d, LittleEndian>;
 
@@ -116,16 +121,83 @@ pub fn prefix_maps(flags: &[String]) -> Vec<PrefixMap> {
         .collect()
 }
 
-/// The text of the source file that debug info calls `path`, if it is still at hand.
-pub fn read_source(path: &Path, maps: &BTreeSet<PrefixMap>) -> Option<Vec<u8>> {
+/// Where the file that debug info calls `path` may be: there, or where it was before
+/// `maps` rewrote it.
+pub fn places(path: &Path, maps: &BTreeSet<PrefixMap>) -> Vec<PathBuf> {
     let unmapped = maps.iter().filter_map(|map| {
         let to = normalised(Path::new(&map.to));
         Some(Path::new(&map.from).join(path.strip_prefix(to).ok()?))
     });
-    std::iter::once(path.to_path_buf())
+    let mut places: Vec<PathBuf> = std::iter::once(path.to_path_buf())
         .chain(unmapped)
-        .filter(|place| place.is_absolute() && !place.starts_with("/usr") && place.is_file())
-        .find_map(|place| std::fs::read(place).ok())
+        .filter(|place| place.is_absolute())
+        .collect();
+    places.dedup();
+    places
+}
+
+/// The source file that debug info calls `path`: whose it is, and its text if it is kept.
+pub fn source_file(
+    path: &Path,
+    maps: &BTreeSet<PrefixMap>,
+    own: &OwnFiles,
+) -> (SourceFile, Option<Vec<u8>>) {
+    let mut reason = LeftOut::Missing;
+    for place in places(path, maps) {
+        match own.read(&place) {
+            Ok(text) => {
+                let left_out = None;
+                return (
+                    SourceFile {
+                        own: true,
+                        left_out,
+                    },
+                    Some(text),
+                );
+            }
+            // A path before it was rewritten may name nothing; what is known better stays.
+            Err(LeftOut::Missing) => {}
+            Err(other) => reason = other,
+        }
+    }
+    let is_own = !matches!(reason, LeftOut::Library | LeftOut::Outside);
+    let left_out = (reason != LeftOut::Library).then(|| reason.to_string());
+    (
+        SourceFile {
+            own: is_own,
+            left_out,
+        },
+        None,
+    )
+}
+
+/// What a file says of the folders of its program, for [`OwnFiles`].
+pub fn claims(modules: &[EmbeddedModule], names: &[String], maps: &BTreeSet<PrefixMap>) -> Claims {
+    const LIBRARY_FLAGS: &[&str] = &[
+        "-c-isystem",
+        "-cxx-isystem",
+        "-idirafter",
+        "-internal-externc-isystem",
+        "-internal-isystem",
+        "-isystem",
+    ];
+    let mut claims = Claims::default();
+    for module in modules {
+        let folder = compilation_directory(&module.flags).unwrap_or_default();
+        let real = places(&normalised(&folder), maps);
+        let values = module.flags.iter().zip(module.flags.iter().skip(1));
+        for (_, value) in values.filter(|(flag, _)| LIBRARY_FLAGS.contains(&flag.as_str())) {
+            let all = real.iter().map(|folder| folder.join(value));
+            claims.library_folders.extend(all.filter(|it| it.is_dir()));
+        }
+        let there = real.into_iter().filter(|folder| folder.is_dir());
+        claims.compile_folders.extend(there);
+    }
+    claims.library_folders.sort();
+    claims.library_folders.dedup();
+    let sources = names.iter().flat_map(|name| places(Path::new(name), maps));
+    claims.main_sources = sources.filter(|place| place.is_file()).collect();
+    claims
 }
 
 #[cfg(test)]
@@ -140,14 +212,10 @@ mod tests {
 
     #[test]
     fn a_prefix_map_is_undone() {
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("a.c"), "int a;\n").unwrap();
-        let flag = format!("-fdebug-prefix-map={}=.", folder.path().display());
-        let maps = prefix_maps(&[flag]).into_iter().collect();
-        assert_eq!(
-            read_source(&normalised(Path::new("./a.c")), &maps),
-            Some(b"int a;\n".to_vec())
-        );
-        assert_eq!(read_source(Path::new("b.c"), &maps), None);
+        let maps = prefix_maps(&["-fdebug-prefix-map=/build=.".to_string()]);
+        let maps = maps.into_iter().collect();
+        let place = normalised(Path::new("./a.c"));
+        assert_eq!(places(&place, &maps), [Path::new("/build/a.c")]);
+        assert_eq!(places(Path::new("/b.c"), &maps), [Path::new("/b.c")]);
     }
 }

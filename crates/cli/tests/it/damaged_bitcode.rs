@@ -7,6 +7,7 @@
 //! generator. A module of another address has no stored graph, so that `slice`
 //! reads it again, in a child; no compiler runs, and many can be tried.
 
+use crate::support;
 use crate::support::{FAILSKETCH, Place};
 use build_store::BuildStore;
 use sha2::{Digest, Sha256};
@@ -168,4 +169,91 @@ fn a_graph_that_is_damaged_cut_off_old_or_gone_is_made_again() {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Puts other bitcode into `program`.
+fn replace_bitcode(place: &Place, program: &str, bitcode: &[u8]) {
+    std::fs::write(place.path("section"), bitcode).unwrap();
+    place.run_ok(&format!(
+        "objcopy --update-section .failsketch.bc=section {program} {program}"
+    ));
+}
+
+/// The same program one line further down: its code is the same, and all its lines are wrong.
+#[test]
+fn bitcode_of_other_lines_is_no_proof() {
+    let text = SOURCE.1;
+    let place = Place::new(&[SOURCE]);
+    place.run_ok("failsketch-cc -O2 main.c -o program");
+    std::fs::write(place.path("main.c"), format!("\n{text}")).unwrap();
+    place.run_ok("failsketch-cc -O2 main.c -o moved");
+    let code = |name| support::text_sections(&place.read(name));
+    assert_eq!(code("program"), code("moved"));
+    let moved = build_store::register::embedded::embedded_modules(&place.read("moved")).unwrap();
+    replace_bitcode(&place, "program", &moved[0].bitcode);
+    assert!(place.register("program").status.success());
+    let build = BuildStore::open(place.store()).list().unwrap().remove(0);
+    let reason = format!("{:?}", build.modules[0].status);
+    assert!(
+        reason.contains("the lines of function") && reason.contains("differ"),
+        "{reason}"
+    );
+}
+
+/// Lines of what surely has code: loads, stores, divisions and calls, in their order.
+fn lines_in(place: &Place, bitcode: &[u8]) -> Vec<String> {
+    std::fs::write(place.path("it.bc"), bitcode).unwrap();
+    let text = place.run_ok("llvm-dis-19 it.bc -o -");
+    let has_code = |line: &&str| {
+        let words = [" load ", " store ", " sdiv ", "call ptr @malloc"];
+        words
+            .iter()
+            .any(|word| format!(" {}", line.trim()).contains(word))
+    };
+    let number = |line: &str| {
+        let (_, rest) = line.rsplit_once("!dbg ")?;
+        rest.split([',', ' ']).next().map(str::to_string)
+    };
+    let location = |name: String| {
+        let start = format!("{name} = ");
+        let line = text.lines().find(|line| line.starts_with(&start));
+        line.map(|line| line[start.len()..].to_string())
+    };
+    let found = text.lines().filter(has_code);
+    let found = found.filter_map(number).filter_map(location);
+    // `!DILocation(line: 13, column: 3, scope: !28)`: scopes are numbered anew.
+    found
+        .map(|it| it.split(", scope").next().unwrap_or_default().to_string())
+        .collect()
+}
+
+/// One flipped bit in many is in nothing that code or lines are made of (names of
+/// metadata kinds, the symbol index, attributes without effect). What is proven all the
+/// same has the code and the lines of the binary.
+#[test]
+fn a_flipped_bit_is_refused_or_changes_neither_code_nor_lines() {
+    let place = Place::new(&[SOURCE]);
+    place.run_ok("failsketch-cc -O0 main.c -o program");
+    let good = build_store::register::embedded::embedded_modules(&place.read("program")).unwrap();
+    let good = good[0].bitcode.clone();
+    let expected = lines_in(&place, &good);
+    assert!(expected.len() > 10, "{expected:?}");
+    let mut noise = Noise(0x2545_f491_4f6c_dd1d);
+    let (mut proven, mut refused) = (0, 0);
+    for _ in 0..40 {
+        let mut bad = good.clone();
+        let bit = noise.next() as usize % ((bad.len() - 4) * 8) + 32;
+        bad[bit / 8] ^= 1 << (bit % 8);
+        replace_bitcode(&place, "program", &bad);
+        let output = place.register("program");
+        let store = BuildStore::open(place.store());
+        if output.status.success() && store.list().unwrap().remove(0).trackable_modules() == 1 {
+            assert_eq!(lines_in(&place, &bad), expected, "bit {bit}");
+            proven += 1;
+        } else {
+            refused += 1;
+        }
+    }
+    eprintln!("{proven} of 40 flipped bits were proven, {refused} refused");
+    assert!(refused > 0 && proven > 0);
 }

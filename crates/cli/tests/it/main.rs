@@ -1,6 +1,7 @@
 //! The tests of this crate from outside, in one binary: linking is what costs.
 
 mod damaged_bitcode;
+mod hostile_register;
 mod import;
 mod plan;
 mod register;

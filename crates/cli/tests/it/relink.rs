@@ -6,6 +6,7 @@ use std::path::PathBuf;
 
 use crate::support::Place;
 use build_store::relink;
+use build_store::sandbox::Sandbox;
 use build_store::{BuildStore, RegisteredBuild, Stage, compile};
 use object::read::elf::ElfFile64;
 use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
@@ -30,7 +31,8 @@ fn objects(build: &RegisteredBuild, folder: &tempfile::TempDir) -> Vec<PathBuf> 
             let bitcode = folder.path().join(format!("{index}.bc"));
             let object = folder.path().join(format!("{index}.o"));
             std::fs::write(&bitcode, build.optimised_bitcode(index).unwrap()).unwrap();
-            compile(&module.flags, Stage::ObjectFromOptimised, &bitcode, &object).unwrap();
+            let stage = Stage::ObjectFromOptimised;
+            compile(&module.flags, stage, &bitcode, &object, Sandbox::Required).unwrap();
             object
         })
         .collect()
@@ -208,4 +210,15 @@ fn what_cannot_be_linked_again_says_why() {
     let error = relink(&build, &[], &[], &place.path("again"));
     let message = error.unwrap_err().to_string();
     assert!(message.contains("1 modules but 0 objects"), "{message}");
+}
+
+/// Debian's `libm.so` is a linker script; CMake names libraries by their paths.
+#[test]
+fn scripts_of_the_system_are_linked_by_their_path() {
+    let script = "/usr/lib/x86_64-linux-gnu/libm.so";
+    assert!(!std::fs::read(script).unwrap().starts_with(b"\x7fELF"));
+    let text = "#include <math.h>\n#include <stdio.h>\nint main(int n, char **a) { (void)a; printf(\"%.3f\\n\", sin(n)); return 0; }\n";
+    let place = Place::new(&[("main.c", text)]);
+    place.run_ok(&format!("failsketch-cc -O2 main.c {script} -o prog"));
+    relinks(&place, "prog");
 }

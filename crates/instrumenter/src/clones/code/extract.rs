@@ -16,6 +16,7 @@ use crate::clones::refusal::Refusal;
 use crate::sites::hosts::Hosts;
 use crate::sites::place::place;
 use crate::{InstrumentError, tracked_build::io};
+use build_store::sandbox::Reach;
 use build_store::tools;
 use build_store::{ModuleEntry, ModuleStatus, RegisteredBuild, Stage, compile};
 use inkwell::context::Context;
@@ -29,9 +30,9 @@ use inkwell::module::Module;
 use inkwell::values::{AsValueRef, FunctionValue, InstructionOpcode};
 use sketch_model::{Placement, PointKind, TrackingPlan};
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 
 /// The hooked functions of one module.
 pub struct Extracted {
@@ -115,11 +116,13 @@ pub fn extract(
 
     let path = |kind: &str| folder.join(format!("{number}.{kind}"));
     fs::write(path("bc"), &optimised).map_err(io("writing bitcode"))?;
-    let mut tool = Command::new("llvm-extract-19");
-    tool.arg("--keep-const-init");
-    tool.args(functions.iter().map(|name| format!("--func={name}")));
-    tool.arg(path("bc")).arg("-o").arg(path("plain.bc"));
-    tools::run(&mut tool, "llvm-19").map_err(|error| Refusal::Extract {
+    let sandbox = build.manifest().sandbox();
+    let mut words: Vec<OsString> = vec!["--keep-const-init".into()];
+    words.extend(functions.iter().map(|name| format!("--func={name}").into()));
+    words.extend([path("bc").into(), "-o".into(), path("plain.bc").into()]);
+    let tool = "llvm-extract-19".as_ref();
+    let reach = Reach::new(folder, &[]);
+    tools::run(tool, &words, "llvm-19", &reach, sandbox).map_err(|error| Refusal::Extract {
         module: module.source.clone(),
         reason: error.to_string(),
     })?;
@@ -135,7 +138,7 @@ pub fn extract(
     let lower = |kind: &str| {
         let object = path(&format!("{kind}.o"));
         let input = path(&format!("{kind}.bc"));
-        compile(&flags, Stage::ObjectFromOptimised, &input, &object).map_err(|e| {
+        compile(&flags, Stage::ObjectFromOptimised, &input, &object, sandbox).map_err(|e| {
             InstrumentError::Lower {
                 module: module.source.clone(),
                 reason: e.to_string(),

@@ -9,7 +9,7 @@
 pub mod modules;
 pub mod stepper;
 use build_store::link::record::{Driver, LinkRecord};
-use build_store::{BuildStore, RegisteredBuild};
+use build_store::{BuildStore, RegisterOptions, RegisteredBuild};
 use runtime::layout::{
     ACTIVATION_VARIABLE, Event, HEAD_EVENTS, Header, MAGIC, REGION_SIZE, RING_EVENTS, Region,
     ThreadSlot, VERSION,
@@ -96,7 +96,9 @@ pub fn build(sources: &[(&str, &str)], compile: &[&str], link: &[&str]) -> Built
         "program",
     ]));
     let store = BuildStore::open(at("store"));
-    let build = store.register(&at("program"), &mut |_| {}).unwrap();
+    let options = RegisterOptions::default();
+    let build = store.register(&at("program"), &options, &mut |_| {});
+    let build = build.unwrap();
     let modules: Vec<(String, Vec<u8>)> = (0..build.manifest().modules.len())
         .map(|n| {
             let name = build.manifest().modules[n].source.clone();

@@ -1,0 +1,3 @@
+//! The tests of this crate from outside, in one binary: linking is what costs.
+
+mod sandbox;
