@@ -278,7 +278,7 @@ mod tests {
         let store = BuildStore::open(root.path());
         let id = BuildId("e529d04aabc205da1a419927b13dc17d42601473".into());
         let path = store.manifest_path(&id).unwrap();
-        write_whole(&path, FORMAT_1.as_bytes(), 0o644).unwrap();
+        write_whole(&path, FORMAT_1.as_bytes()).unwrap();
         assert!(FORMAT_1.contains("\"libraries\""));
         let manifest = store.load(&id).unwrap().manifest;
         assert_eq!((manifest.format, &*manifest.program), (1, "global_same"));
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(store.list().unwrap(), [manifest]);
 
         let newer = FORMAT_1.replace("\"format\": 1", "\"format\": 3");
-        write_whole(&path, newer.as_bytes(), 0o644).unwrap();
+        write_whole(&path, newer.as_bytes()).unwrap();
         let error = store.load(&id).unwrap_err().to_string();
         assert!(error.contains("format 3, this one reads 2"), "{error}");
     }

@@ -5,8 +5,8 @@
 use crate::service_support::Server;
 use crate::service_support::double::{self, Double};
 use crate::service_support::records::{crash, tracked, untracked, variant};
-use sketch_model::{AgentId, AssignmentRequest, CampaignState, Outcome, Tier};
 use server_files::{Role, TokenFile};
+use sketch_model::{AgentId, AssignmentRequest, CampaignState, Outcome, Tier};
 use std::collections::HashMap;
 use test_support::browser::chromium::{Browser, Scheme};
 use test_support::browser::site::{Served, Site};

@@ -17,7 +17,7 @@ use proptest::prelude::*;
 use runtime::layout::{
     CRASH_COMPLETE, Control, Crash, EDGES, Edge, Event, HEAD_EVENTS, Header, KIND_WRITE,
     MAPS_BYTES, REGION_SIZE, RING_EVENTS, Region, SLOT_USED, STACK_BYTES, THREAD_SLOTS, ThreadSlot,
-    WATCH_READY, WAY_RING,
+    WATCH_READY,
 };
 use sketch_model::{
     AgentId, BuildId, CampaignId, Privacy, RuntimeAddress, Tier, VariantRef, WatchHit,
@@ -62,7 +62,7 @@ static PROGRAM: LazyLock<KnownProgram> = LazyLock::new(|| {
     let bytes = fs::read(&real_path).expect("is readable");
     KnownProgram {
         build: BuildId("ab".into()),
-        facts: Arc::new(crate::formats::elf::ElfFacts::read(&bytes).expect("is ELF")),
+        facts: Arc::new(formats::elf::ElfFacts::read(&bytes).expect("is ELF")),
         bytes,
         real_path,
     }
@@ -158,7 +158,6 @@ impl Scene {
             cpus: 2,
             socket: None,
             arm_limit: 16,
-            watch_way: WAY_RING,
             reply_patience_ms: 0,
             tracked: true,
             start: None,
@@ -302,7 +301,6 @@ fn damaged_run(seed: u64, recorder: &mut Recorder, tracked: &TrackedBuild) -> Ru
         let hits = random.next() % 100;
         steward.look(hits);
         steward.too_many_switches();
-        steward.onlooker();
         for _ in 0..random.below(6) {
             scene.damage(&mut random);
         }
@@ -392,7 +390,7 @@ proptest! {
             if seed % 4 == 0 {
                 let level = [Privacy::Full, Privacy::Shapes, Privacy::ControlFlowOnly];
                 redaction::reduce(&mut record, level[(seed / 4 % 3) as usize], b"sixteen bytes...");
-                let line = record::written(&mut record, LARGEST_RECORD).expect("is JSON");
+                let line = crate::record::limits::written(&mut record, LARGEST_RECORD).expect("is JSON");
                 assert!(line.len() <= LARGEST_RECORD, "{}", line.len());
             }
         });

@@ -144,7 +144,7 @@ fn a_link_line_that_loads_code_is_not_run_again() {
         assert_eq!(manifest.trackable_modules(), 2);
         let build = BuildStore::open(place.store()).load(&manifest.build_id);
         let objects = [place.path("a.o"), place.path("b.o")];
-        let error = build_store::link::relink(&build.unwrap(), &objects, &[], &place.path("again"));
+        let error = build_store::relink(&build.unwrap(), &objects, &[], &place.path("again"));
         let error = error.unwrap_err().to_string();
         assert!(error.contains(named), "{error}");
         assert!(!evil.ran(), "{named}");
