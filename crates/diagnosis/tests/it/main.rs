@@ -1,6 +1,7 @@
 //! The tests of this crate from outside, in one binary: linking is what costs.
 
 mod apart;
+mod classes;
 mod decode;
 mod executed;
 mod instruction;
