@@ -6,7 +6,7 @@
 
 use crate::sketch::{ShowArguments, find, shown};
 use anyhow::{Context, Result, bail};
-use sketch_model::{CampaignState, CampaignSummary};
+use sketch_model::CampaignSummary;
 use std::io::{IsTerminal, Write};
 use std::time::Duration;
 
@@ -26,10 +26,7 @@ pub fn run(arguments: &ShowArguments) -> Result<()> {
         let answer = arguments.which.connection.get(&path)?;
         let summary: CampaignSummary =
             serde_json::from_str(&answer).context("the server's word about the campaign")?;
-        let over = !matches!(
-            summary.state,
-            CampaignState::Preparing | CampaignState::Tracking
-        );
+        let over = summary.state.is_over();
         let line = progress(&summary);
         if terminal && (line != said || summary.sketch_version != drawn) {
             let sketch = match summary.sketch_version {

@@ -14,6 +14,7 @@
 //! that we do not control. Work on one record is bounded (see
 //! [`shared_location::MAX_ACCESSES`]).
 
+pub mod campaign;
 pub mod evidence;
 pub mod predictors;
 pub mod ranking;

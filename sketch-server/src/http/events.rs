@@ -13,7 +13,7 @@ use axum::extract::{Path, State};
 use axum::http::StatusCode;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_util::stream::{self, Stream};
-use sketch_model::{CampaignId, CampaignState};
+use sketch_model::CampaignId;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
@@ -68,10 +68,7 @@ async fn next(mut at: Following) -> Option<(Result<Event, Infallible>, Following
             return None;
         }
         let summary = find_summary(&at.service, at.id).await.ok()?;
-        at.over = !matches!(
-            summary.state,
-            CampaignState::Preparing | CampaignState::Tracking
-        );
+        at.over = summary.state.is_over();
         let text = serde_json::to_string(&summary).ok()?;
         if text != at.sent {
             at.sent.clone_from(&text);

@@ -20,7 +20,6 @@ use crate::access::{Gate, Guard, Role, guard, host_is_ours, login};
 use crate::builds::workshop::Workshop;
 use crate::campaigns::assignment::Assigner;
 use crate::campaigns::assignment_feed::Standing;
-use crate::campaigns::campaign::Campaign;
 use crate::campaigns::engine::EngineHandle;
 use crate::campaigns::fleet::Fleet;
 use crate::storage::{Blobs, Storage};
@@ -28,6 +27,7 @@ use axum::Router;
 use axum::extract::rejection::{PathRejection, QueryRejection};
 use axum::extract::{Path, Query, State};
 use axum::middleware::{from_fn, from_fn_with_state};
+use diagnosis::campaign::Campaign;
 use serde::Deserialize;
 use sketch_model::{BuildId, CampaignId, CampaignSummary, FailureSketch};
 use std::collections::HashSet;
@@ -161,7 +161,10 @@ pub async fn summaries(service: &Service) -> Result<Vec<CampaignSummary>, Refusa
 }
 
 async fn summary(service: &Service, campaign: &Campaign) -> Result<CampaignSummary, Refusal> {
-    let counts = service.storage.build_counts(&campaign.build).await?;
+    let counts = service
+        .storage
+        .build_counts(&campaign.identity.build)
+        .await?;
     Ok(campaign.summary(counts))
 }
 
@@ -200,7 +203,7 @@ pub async fn missing(service: &Service, id: CampaignId, what: &str) -> Result<Re
     let Some(campaign) = campaign else {
         return Ok(no_such_campaign(id));
     };
-    Ok(Refusal::not_found(match campaign.problem {
+    Ok(Refusal::not_found(match campaign.state.problem() {
         Some(problem) => format!("campaign {id} has no {what}: {problem}"),
         None => format!("campaign {id} has no {what} yet; it is being prepared, ask again shortly"),
     }))
@@ -233,7 +236,7 @@ pub fn numbers<T>(path: Result<Path<T>, PathRejection>) -> Result<Path<T>, Refus
     })
 }
 
-fn no_such_campaign(id: CampaignId) -> Refusal {
+pub fn no_such_campaign(id: CampaignId) -> Refusal {
     Refusal::not_found(format!(
         "there is no campaign {id}; /api/v1/campaigns lists those there are"
     ))

@@ -14,7 +14,7 @@ use sketch_model::{CampaignState, CampaignSummary};
 /// `version` is that of the sketch on the same page; with `reload` the page loads
 /// itself again when there is a newer one, else it offers a link.
 pub fn strip(c: &CampaignSummary, version: Option<u32>, reload: bool) -> Markup {
-    let going = matches!(c.state, CampaignState::Preparing | CampaignState::Tracking);
+    let going = !c.state.is_over();
     html! {
         section.live aria-label="Progress" data-version=[version] data-reload[reload]
             data-events=[going.then(|| format!("/api/v1/campaigns/{}/events", c.id))] {

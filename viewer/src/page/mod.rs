@@ -30,10 +30,7 @@ pub fn sketch_page(sketch: &FailureSketch, view: SketchView<'_>) -> String {
         (versions(sketch, view.versions))
     };
     // Who comes for an answer reads that first; who waits for one, how far it is.
-    let going = matches!(
-        view.campaign.state,
-        CampaignState::Preparing | CampaignState::Tracking
-    );
+    let going = !view.campaign.state.is_over();
     let body = html! {
         @if going { (live::strip(view.campaign, Some(sketch.version), false)) }
         (head(sketch, &title, Some(view.campaign)))

@@ -24,6 +24,16 @@ pub enum CampaignState {
     Failed,
 }
 
+impl CampaignState {
+    /// Whether nothing happens any more unless a developer resumes the diagnosis.
+    pub fn is_over(self) -> bool {
+        match self {
+            CampaignState::Preparing | CampaignState::Tracking => false,
+            CampaignState::Settled | CampaignState::Stopped | CampaignState::Failed => true,
+        }
+    }
+}
+
 impl fmt::Display for CampaignState {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

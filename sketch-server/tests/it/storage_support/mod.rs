@@ -1,14 +1,14 @@
 //! Databases to test storages on, and things to put into them.
 
+use diagnosis::campaign::{Campaign, FIRST_SIGMA, LocatedFailure};
 use sketch_model::{
     AgentId, BuildId, CampaignId, ClockTie, FailureKind, FailureReport, FailureSketch, Outcome,
     Provenance, RunId, RunRecord, Schema, SourceLocation, Statement, StatementId, Tier, VariantRef,
     WatchRecord,
 };
 use sketch_server::storage::{
-    Arrival, BuildCounts, Changes, Database, Filing, Revised, RunRole, Storage,
+    Arrival, BuildCounts, Changes, CountedAs, Database, Filing, Revised, Storage,
 };
-use sketch_server::{Campaign, LocatedFailure};
 use sqlx::Connection;
 use std::sync::Arc;
 use std::time::Duration;
@@ -122,6 +122,7 @@ pub fn campaign(id: u64, line: u32) -> Campaign {
         "a".into(),
         failure,
         BuildCounts::default(),
+        FIRST_SIGMA,
     )
 }
 
@@ -166,12 +167,12 @@ pub fn sketch(campaign: u64, version: u32) -> FailureSketch {
     }
 }
 
-pub fn filed(arrival: Arrival, role: RunRole, record: &RunRecord) -> Changes {
+pub fn filed(arrival: Arrival, counted_as: CountedAs, record: &RunRecord) -> Changes {
     Changes {
         filings: vec![Filing {
             arrival,
             build: record.build.clone(),
-            role,
+            counted_as,
             failed: record.failed(),
             untracked: record.variant.is_none(),
         }],
