@@ -6,6 +6,9 @@
 //!                         └──────────────────────── the drawn failing run ───────────────────────────────▲
 //! ```
 //!
+//! [`campaign`] decides what follows from it: whether σ doubles, whether the diagnosis is
+//! settled, what a developer's steering does.
+//!
 //! Everything here takes values and returns values: no IO, no clock, no global
 //! state. What only files can tell (code bytes, debug info) comes in through
 //! [`CodeMap`], three plain lookups that the service half implements.
@@ -28,7 +31,7 @@ pub use evidence::trace::decode;
 pub use predictors::{Answer, Hooks, Observations, observe, observe_hooked};
 pub use ranking::population::Population;
 pub use ranking::stop_rule::{IterationResult, Power, best_overall, power, promising, settled};
-pub use ranking::{Nearness, rank, rank_apart};
+pub use ranking::{Nearness, rank};
 pub use sketch::builder::{FailureWords, SketchInputs, build};
 pub use sketch::changes::same_picture;
 pub use sketch::explanation::{causes, explanation};

@@ -16,7 +16,7 @@ use crate::evidence::trace::decode;
 use crate::predictors::{self, Answer, Hooks, Observations, observe_hooked};
 use crate::ranking::population::Population;
 use crate::ranking::stop_rule::{self, FAR_ENOUGH, IterationResult, Power, best_overall};
-use crate::ranking::{Nearness, rank_apart};
+use crate::ranking::{Nearness, rank};
 use crate::sketch::builder::{FailureWords, SketchInputs, build};
 use crate::sketch::explanation::{causes, explanation};
 use sketch_model::{
@@ -218,7 +218,7 @@ impl Iteration {
             _ => Nearness::of_slice(&self.slice),
         };
         let populations: Vec<&Population> = self.strata.values().map(|s| &s.population).collect();
-        let ranking = rank_apart(&populations, campaign.learned.looks + 1, &nearness);
+        let ranking = rank(&populations, campaign.learned.looks + 1, &nearness);
         let result = IterationResult::of(campaign.iteration(), &ranking);
         let mut history = campaign.learned.history.clone();
         history.push(result.clone());

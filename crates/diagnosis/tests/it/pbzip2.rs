@@ -133,7 +133,7 @@ fn the_order_of_store_and_read_is_found_and_drawn() {
     let slice = slice(&[UNLOCK, LOCK, CLEAR, INIT]);
     let plan = plan(&[UNLOCK, LOCK, CLEAR, INIT]);
     let population = population(&plan, 9, 41);
-    let ranking = rank(&population, 1, &Nearness::of_slice(&slice));
+    let ranking = rank(&[&population], 1, &Nearness::of_slice(&slice));
 
     let best = ranking.best(PredictorClass::Order).expect("an order");
     assert_eq!(best.predictor, order(OrderPattern::Wr, &[CLEAR, UNLOCK]));
@@ -247,7 +247,7 @@ fn a_store_that_only_a_watchpoint_saw_is_drawn_as_discovered() {
     for id in 0..40 {
         population.add(&observe(&successful(id), &plan, &everything_placed()));
     }
-    let ranking = rank(&population, 1, &Nearness::of_slice(&slice));
+    let ranking = rank(&[&population], 1, &Nearness::of_slice(&slice));
     let best = ranking.best(PredictorClass::Order).expect("an order");
     assert_eq!(best.predictor, order(OrderPattern::Wr, &[CLEAR, UNLOCK]));
     assert_eq!(best.score.support.successful_false, 40);
@@ -330,7 +330,7 @@ fn an_interrupted_increment_is_drawn_as_two_steps() {
         population.add(&observe(run, &plan, &everything_placed()));
     }
     let lost_update = order(OrderPattern::Rww, &[UNLOCK, CLEAR, UNLOCK]);
-    let mut ranking = rank(&population, 1, &Nearness::of_slice(&slice));
+    let mut ranking = rank(&[&population], 1, &Nearness::of_slice(&slice));
     // Two statements are preferred to three; here we look at the three.
     for ranked in &mut ranking.predictors {
         if ranked.same_runs.contains(&lost_update) {
@@ -379,7 +379,7 @@ fn unobserved_runs_are_in_the_sentence() {
     let mut population = population(&plan, 3, 40);
     let unordered = run("s99", false, "B:R60@10-40 A:W88@20-50");
     population.add(&observe(&unordered, &plan, &everything_placed()));
-    let ranking = rank(&population, 1, &Nearness::of_slice(&slice));
+    let ranking = rank(&[&population], 1, &Nearness::of_slice(&slice));
     let drawn = failing_run(0);
     let sketch = sketch(&slice, &plan, &ranking, Some(&drawn), &provenance(4, 3, 41));
     assert!(
@@ -410,7 +410,7 @@ fn of_many_threads_the_failing_one_and_those_of_the_pattern_are_drawn() {
     for run in [&failing, &successful] {
         population.add(&observe(run, &plan, &everything_placed()));
     }
-    let ranking = rank(&population, 1, &Nearness::of_slice(&slice));
+    let ranking = rank(&[&population], 1, &Nearness::of_slice(&slice));
     let sketch = sketch(
         &slice,
         &plan,
@@ -437,7 +437,7 @@ fn an_order_that_holds_in_all_runs_is_no_root_cause() {
     for run in [&failing, &run("s0", false, script)] {
         population.add(&observe(run, &plan, &everything_placed()));
     }
-    let ranking = rank(&population, 1, &Nearness::of_slice(&slice));
+    let ranking = rank(&[&population], 1, &Nearness::of_slice(&slice));
     let best = ranking.best(PredictorClass::Order).expect("an order");
     assert_eq!(best.predictor, order(OrderPattern::Wr, &[INIT, UNLOCK]));
     let sketch = sketch(
