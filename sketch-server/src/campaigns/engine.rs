@@ -1,4 +1,4 @@
-//! The one thread that moves campaigns, and how others talk to it.
+//! The engine thread: owns all campaigns, runs jobs, answers steering.
 //!
 //! A single owner of all campaigns needs no locks and sees runs in the order in
 //! which they arrived. It works through the pending runs in batches, keeps at most

@@ -160,7 +160,8 @@ pub async fn summaries(service: &Service) -> Result<Vec<CampaignSummary>, Refusa
     Ok(found)
 }
 
-async fn summary(service: &Service, campaign: &Campaign) -> Result<CampaignSummary, Refusal> {
+/// A campaign at a glance.
+pub async fn summary(service: &Service, campaign: &Campaign) -> Result<CampaignSummary, Refusal> {
     let counts = service
         .storage
         .build_counts(&campaign.identity.build)

@@ -5,7 +5,7 @@
 //! form of another site must not be able to send them (see [`same_site`]).
 
 use super::refusal::{Reason, Refusal};
-use super::routes::{Shared, campaign_number, find_summary, no_such_campaign};
+use super::routes::{Shared, campaign_number, no_such_campaign, summary};
 use crate::campaigns::engine::Steered;
 use axum::Json;
 use axum::extract::rejection::PathRejection;
@@ -25,11 +25,10 @@ async fn done(
         Refusal::not_found("a campaign can be told to stop, resume, widen, pin, unpin or declare")
     });
     match service.engine.steer(id, steering?).await? {
-        Steered::NoSuchCampaign => return Err(no_such_campaign(id)),
-        Steered::Refused(why) => return Err(Refusal::new(StatusCode::CONFLICT, why.to_string())),
-        Steered::Done(_) => {}
+        Steered::NoSuchCampaign => Err(no_such_campaign(id)),
+        Steered::Refused(why) => Err(Refusal::new(StatusCode::CONFLICT, why.to_string())),
+        Steered::Done(campaign) => summary(service, &campaign).await,
     }
-    find_summary(service, id).await
 }
 
 /// Steers a diagnosis: stop, resume, widen, pin, unpin or declare.

@@ -1,5 +1,5 @@
-//! What follows from events that are not runs: a job to begin, a job that reported,
-//! a developer's word.
+//! What changes a campaign beside runs: a job to begin, a job that reported, a
+//! developer's steering.
 //!
 //! A developer may be talking to any server, and a job may be another server's than
 //! the one that files the campaign's runs. Each change is therefore made to the
@@ -16,7 +16,7 @@ use sketch_model::{CampaignId, FailureSketch, Slice};
 /// Patch versions of one job: more than it can have plans.
 const VERSIONS_OF_A_JOB: u64 = 64;
 
-/// How often a developer's word is tried while other servers change the campaign.
+/// How often steering is tried while other servers change the campaign.
 const TRIES: usize = 5;
 
 impl Desk {
