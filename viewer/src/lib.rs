@@ -12,6 +12,7 @@
 //! a diagnosis under way and moves between steps by keyboard.
 
 mod callgrind;
+mod changes;
 mod escape;
 mod facts;
 mod fold;
@@ -29,6 +30,7 @@ mod syntax;
 mod text;
 
 pub use callgrind::callgrind;
+pub use changes::{Change, changes};
 pub use markdown::markdown;
 pub use page::{SketchView, sketch_page, standalone};
 pub use pages::builds::{BuildSeen, builds_page};

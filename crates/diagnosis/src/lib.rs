@@ -33,5 +33,4 @@ pub use ranking::population::Population;
 pub use ranking::stop_rule::{IterationResult, Power, best_overall, power, promising, settled};
 pub use ranking::{Nearness, rank};
 pub use sketch::builder::{FailureWords, SketchInputs, build};
-pub use sketch::changes::same_picture;
 pub use sketch::explanation::{causes, explanation};

@@ -22,7 +22,6 @@ use crate::storage::{
 use diagnosis::campaign::iteration::Iteration;
 use diagnosis::campaign::traced_runs::KeptTrace;
 use diagnosis::campaign::{Campaign, LocatedFailure};
-use diagnosis::same_picture;
 use sketch_model::{
     BuildId, CampaignId, FailureReport, FailureSignature, FailureSketch, Outcome, RunRecord,
     VariantRef,
@@ -361,7 +360,7 @@ impl Desk {
             None => self.wait(self.storage.sketch(campaign.id(), None))?,
         };
         sketch.version = match last {
-            Some(last) if same_picture(&last, &sketch) => last.version,
+            Some(last) if viewer::changes(&last, &sketch).is_empty() => last.version,
             _ => campaign.next_sketch(),
         };
         self.published.insert(campaign.id(), sketch.clone());
