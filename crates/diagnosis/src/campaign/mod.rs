@@ -17,8 +17,8 @@
 //! after that the campaign keeps tracking with the build it has until it settles or
 //! is stopped.
 //!
-//! What a developer can do is in [`steering`]; how a campaign is kept in a document,
-//! in `stored`.
+//! What a developer can do is in [`steering`]; how a state is kept in a document, in
+//! `stored`.
 
 pub mod counts;
 pub mod failure;
@@ -42,7 +42,6 @@ use sketch_model::{
     VariantRef,
 };
 use std::collections::BTreeSet;
-use stored::StoredCampaign;
 use traced_runs::TracedRuns;
 
 /// σ of the first iteration. The published system begins with 2, because there
@@ -60,17 +59,20 @@ pub const OVERWHELMED: u64 = 6;
 
 /// Everything about one diagnosis that outlives the process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(from = "StoredCampaign", into = "StoredCampaign")]
 pub struct Campaign {
+    #[serde(flatten)]
     pub identity: Identity,
+    #[serde(flatten)]
     pub learned: Learned,
     /// A developer wants σ to stay as it is.
+    #[serde(default)]
     pub pinned: bool,
+    #[serde(flatten)]
     pub state: State,
 }
 
 /// Which failure it is about. Never changes.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Identity {
     pub id: CampaignId,
     pub build: BuildId,
@@ -86,7 +88,7 @@ pub struct Identity {
 }
 
 /// What is kept from one iteration to the next.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Learned {
     /// Statements in the slice; `None` until there is one.
     pub slice_statements: Option<u32>,
@@ -94,26 +96,32 @@ pub struct Learned {
     pub discovered: Vec<StatementId>,
     /// Statements that explain the best predictors so far, whatever their
     /// distance: the next plan tracks them.
+    #[serde(default)]
     pub explaining: Vec<StatementId>,
     /// Locations of which hooks can tell all that watchpoints found.
+    #[serde(default)]
     pub promotions: Vec<Promotion>,
     /// Rebuilds made with σ already at the slice's length.
     pub last_rebuilds: u32,
     /// Watching made nearly every run fail: plans watch nothing from then on.
+    #[serde(default, rename = "quiet")]
     pub watching_given_up: bool,
     /// How often the stop rule has been asked.
     pub looks: u64,
     /// Runs of P that failed with this signature.
     pub untracked_failures: u64,
     /// What the agents that reported runs of the program can do.
+    #[serde(default)]
     pub fleet: BTreeSet<Tier>,
     pub sketch_version: u32,
     pub best: Option<BestPredictor>,
     /// What the stop rule has seen, oldest first; only the last is needed.
     pub history: Vec<IterationResult>,
     /// When the failure was seen; `None` if that was before it was noted.
+    #[serde(default)]
     pub seen: Option<Seen>,
     /// Runs of P whose Intel PT tells of branches; they belong to no iteration.
+    #[serde(default)]
     pub traced: TracedRuns,
 }
 
@@ -449,7 +457,6 @@ impl Campaign {
 
     pub fn summary(&self, counts: BuildCounts) -> CampaignSummary {
         let (identity, learned, tracked) = (&self.identity, &self.learned, self.counts());
-        let by_developer = SettledBy::Developer;
         CampaignSummary {
             id: identity.id,
             build: identity.build.clone(),
@@ -466,7 +473,7 @@ impl Campaign {
             tracked_successful: tracked.successful,
             sketch_version: (learned.sketch_version > 0).then_some(learned.sketch_version),
             best: learned.best.clone(),
-            declared: matches!(self.state, State::Settled { by, .. } if by == by_developer),
+            declared: self.state.is_declared(),
             pinned: self.pinned,
             seen: learned.seen.clone(),
         }

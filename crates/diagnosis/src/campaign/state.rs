@@ -5,10 +5,13 @@
 
 use super::OVERWHELMED;
 use super::counts::{CountedAs, PlanRuns, RunCounts};
+use super::stored::StoredState;
+use serde::{Deserialize, Serialize};
 use sketch_model::{CampaignState, Tier};
 
 /// Where a diagnosis stands.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "StoredState", into = "StoredState")]
 pub enum State {
     /// Under way.
     Active(Stage),
@@ -75,6 +78,11 @@ impl State {
             State::Stopped { .. } => CampaignState::Stopped,
             State::Failed { .. } => CampaignState::Failed,
         }
+    }
+
+    /// Whether a developer, not the stop rule, said that it is answered.
+    pub fn is_declared(&self) -> bool {
+        matches!(self, State::Settled { by, .. } if *by == SettledBy::Developer)
     }
 
     /// Why it cannot go on.

@@ -117,7 +117,8 @@ fn what_this_release_writes_the_last_one_could_have_written() {
         include_str!("stored_campaigns/failed_at_once.json"),
         include_str!("stored_campaigns/watching_given_up.json"),
     ] {
-        let written = serde_json::to_string(&read(text)).expect("it can be written");
-        assert_eq!(written, text.trim_end());
+        let value: serde_json::Value = serde_json::from_str(text).expect("JSON");
+        let written = serde_json::to_value(read(text)).expect("it can be written");
+        assert_eq!(written, value);
     }
 }
