@@ -21,15 +21,12 @@ mod traces;
 
 pub use builds::code_map::{BinaryCode, StatementTable};
 pub use builds::llvm_workshop::LlvmWorkshop;
-pub use builds::locate::LocatedFailure;
 pub use builds::symbols::{CodeFrame, Symbols, SymbolsError};
 pub use builds::trace_map::TraceMap;
 pub use builds::workshop;
 pub use campaigns::assignment::UNTRACKED_SHARE;
-pub use campaigns::campaign::{Campaign, FIRST_SIGMA, OVERWHELMED, Step, Verdict};
 pub use campaigns::engine::EngineHandle;
 pub use campaigns::plans;
 pub use http::limits::Limits;
-pub use http::steering::Steering;
 pub use http::tls::{TlsError, TlsFiles};
 pub use serve::{ServerConfig, ServerError, serve, serve_with};

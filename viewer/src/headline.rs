@@ -4,7 +4,7 @@
 //! words, the statement is quoted, and the value that it saw stands with it.
 
 use crate::facts;
-use sketch_model::{FailureSketch, OrderPattern, Predictor, SketchStep};
+use sketch_model::{FailureSketch, OrderPattern, Predictor, PredictorClass, SketchStep};
 
 /// "`unlock(q->mut);` in consumer read queue.mut = NULL and touched memory that it may not touch."
 /// Backticks mark code. `None` if the sketch has no failing step.
@@ -83,7 +83,11 @@ pub fn sort_of_bug(sketch: &FailureSketch) -> Option<String> {
             };
             format!("concurrency bug: {sort} ({pattern})")
         }
-        Predictor::Value { .. } => "depends on a value".to_owned(),
-        Predictor::Branch { .. } => "depends on the path taken".to_owned(),
+        // Of other classes the page says no more than what they compete with.
+        _ => match leading.class {
+            PredictorClass::Order => "concurrency bug".to_owned(),
+            PredictorClass::Value => "depends on a value".to_owned(),
+            PredictorClass::Branch => "depends on the path taken".to_owned(),
+        },
     })
 }

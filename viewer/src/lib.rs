@@ -12,6 +12,7 @@
 //! a diagnosis under way and moves between steps by keyboard.
 
 mod callgrind;
+mod changes;
 mod escape;
 mod facts;
 mod fold;
@@ -30,6 +31,7 @@ mod table;
 mod text;
 
 pub use callgrind::callgrind;
+pub use changes::{Change, changes};
 pub use escape::{printable, printable_json, printable_lines};
 pub use markdown::markdown;
 pub use page::{SketchView, sketch_page, standalone};

@@ -6,6 +6,9 @@
 //!                         └──────────────────────── the drawn failing run ───────────────────────────────▲
 //! ```
 //!
+//! [`campaign`] decides what follows from it: whether σ doubles, whether the diagnosis is
+//! settled, what a developer's steering does.
+//!
 //! Everything here takes values and returns values: no IO, no clock, no global
 //! state. What only files can tell (code bytes, debug info) comes in through
 //! [`CodeMap`], three plain lookups that the service half implements.
@@ -14,6 +17,7 @@
 //! that we do not control. Work on one record is bounded (see
 //! [`shared_location::MAX_ACCESSES`]).
 
+pub mod campaign;
 pub mod evidence;
 pub mod predictors;
 pub mod ranking;
@@ -27,7 +31,6 @@ pub use evidence::trace::decode;
 pub use predictors::{Answer, Hooks, Observations, observe, observe_hooked};
 pub use ranking::population::Population;
 pub use ranking::stop_rule::{IterationResult, Power, best_overall, power, promising, settled};
-pub use ranking::{Nearness, rank, rank_apart};
+pub use ranking::{Nearness, rank};
 pub use sketch::builder::{FailureWords, SketchInputs, build};
-pub use sketch::changes::same_picture;
 pub use sketch::explanation::{causes, explanation};

@@ -70,6 +70,10 @@ text_id!(
     AgentId
 );
 text_id!(
+    /// The SHA-256 of bytes that a server keeps, in lower-case hex.
+    BlobId
+);
+text_id!(
     /// What makes two failures the same failure (see [`crate::FailureReport`]).
     FailureSignature
 );

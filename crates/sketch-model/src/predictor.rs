@@ -102,6 +102,15 @@ pub enum PredictorClass {
     Branch,
 }
 
+impl PredictorClass {
+    /// Among equals an order says more than a value, and a value more than a branch.
+    pub const ALL: [PredictorClass; 3] = [
+        PredictorClass::Order,
+        PredictorClass::Value,
+        PredictorClass::Branch,
+    ];
+}
+
 impl fmt::Display for PredictorClass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

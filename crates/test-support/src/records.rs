@@ -55,6 +55,7 @@ pub fn ended(id: &str, outcome: Outcome) -> RunRecord {
         mappings: Vec::new(),
         pt: None,
         gaps: Vec::new(),
+        privacy_key: None,
         privacy: Privacy::Full,
     }
 }

@@ -5,7 +5,6 @@
 //! drawn from all with a few common and many rare ones, as races and values are.
 //! One run in a hundred fails; one predictor holds in just those.
 
-use super::service_support::records::variant;
 use diagnosis::predictors::{Aspect, Coverage, Hook};
 use diagnosis::{Nearness, Observations, Population, rank};
 use sketch_model::{
@@ -71,9 +70,9 @@ pub fn one(predictors: u32, runs: u64) {
         .collect::<BTreeMap<_, _>>();
     let nearness = Nearness::new(StatementId(0), distances);
     // The first look also finds out what each class of runs could show.
-    let first = rank(&population, 1, &nearness);
+    let first = rank(&[&population], 1, &nearness);
     let from = Instant::now();
-    let ranking = rank(&population, 1, &nearness);
+    let ranking = rank(&[&population], 1, &nearness);
     let look = from.elapsed();
     assert_eq!(ranking, first);
     let best = ranking.best(PredictorClass::Order).expect("an order");

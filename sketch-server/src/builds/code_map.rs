@@ -6,9 +6,11 @@
 //! P and its tracked builds share that table, which depends on the bitcode
 //! alone, and have addresses of their own.
 
-use super::locate::{self, LocatedFailure};
+use super::locate;
 use super::symbols::{CodeFrame, Symbols};
 use super::workshop::BuildCode;
+use diagnosis::campaign::LocatedFailure;
+use diagnosis::campaign::iteration::ProgramCode;
 use diagnosis::{CodeMap, FunctionCode};
 use sketch_model::{
     BuildId, FailureReport, Mapping, RuntimeAddress, Statement, StatementId, StaticAddress,
@@ -62,7 +64,9 @@ impl BuildCode for BinaryCode {
         let described = |frame: &CodeFrame| self.table.described(self.statement_of(frame)?);
         locate::why_unlocated(report, &self.build, &self.symbols, described)
     }
+}
 
+impl ProgramCode for BinaryCode {
     fn statement(&self, id: StatementId) -> Option<Statement> {
         self.table.described(id)
     }

@@ -6,11 +6,11 @@
 //! analysis, and for tracked builds, whose hooks go into the optimised modules.
 
 use super::code_map::{BinaryCode, StatementTable};
-use super::locate::{LocatedFailure, is_abort};
 use super::symbols::Symbols;
 use super::trace_map::TraceMap;
 use super::workshop::{BuildCode, TrackedBinary, Workshop, WorkshopError};
 use build_store::{BuildManifest, BuildStore, ModuleStatus, NewGraph, RegisteredBuild, StoreError};
+use diagnosis::campaign::{LocatedFailure, is_abort};
 use instrumenter::InstrumentError;
 use sketch_model::{BuildId, Slice, SourceLocation, Statement, StatementId, TrackingPlan};
 use slicer::{Alias, Criterion, Loader, ModuleInput, Program};

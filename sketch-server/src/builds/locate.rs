@@ -1,89 +1,15 @@
-//! From a failure's addresses to statements, and from those to its signature.
+//! From a failure's addresses to statements.
 //!
 //! The agent knows addresses only. Each frame in the program's own module is
 //! expanded into the functions inlined there, and each of those is looked up
 //! among the statements of the build. Frames elsewhere (libc's `abort`, the
 //! runtime's hooks) are passed over: the failing statement is the innermost one
 //! that the program's authors wrote.
-//!
-//! A signature is readable text, made from statements and never from addresses,
-//! so that P and each tracked build of it give the same one.
 
 use super::symbols::{CodeFrame, Symbols};
-use serde::{Deserialize, Serialize};
-use sketch_model::{
-    BuildId, FailureKind, FailureReport, FailureSignature, LastWords, StackFrame, Statement,
-    StatementId,
-};
+use diagnosis::campaign::{LocatedFailure, is_abort};
+use sketch_model::{BuildId, FailureKind, FailureReport, StackFrame, Statement, StatementId};
 use std::collections::{BTreeSet, HashSet};
-
-/// Frames of a stack that make a signature. Deeper ones say how the program
-/// got to its main loop, not which failure it is.
-const SIGNATURE_FRAMES: usize = 12;
-
-/// A failure in terms of statements.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LocatedFailure {
-    pub kind: FailureKind,
-    pub failing: Statement,
-    /// The statements that called it, innermost first.
-    pub callers: Vec<Statement>,
-    /// The stacks of the other threads that wait, if the program hangs.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub others: Vec<Vec<Statement>>,
-    /// What the program said when it aborted the first time.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub said: Option<LastWords>,
-}
-
-impl LocatedFailure {
-    pub fn signature(&self, build: &BuildId) -> FailureSignature {
-        let mut frames: Vec<String> = Vec::new();
-        for statement in std::iter::once(&self.failing).chain(&self.callers) {
-            let frame = described(statement);
-            // Recursion of another depth is not another failure.
-            if frames.last() != Some(&frame) {
-                frames.push(frame);
-            }
-        }
-        frames.truncate(SIGNATURE_FRAMES);
-        // What a thread hangs in is told apart by what the others hang in.
-        let others = self.others.iter().filter_map(|stack| stack.first());
-        let others: BTreeSet<String> = others.map(described).collect();
-        let others: String = others.iter().map(|other| format!(" & {other}")).collect();
-        let frames = frames.join(" < ");
-        FailureSignature(format!("{build} {} {frames}{others}", self.kind))
-    }
-
-    /// Whether this is `whole`, seen through a stack that was cut off: the same
-    /// failure as far as it goes.
-    pub fn is_cut_from(&self, whole: &LocatedFailure) -> bool {
-        let same = |(a, b): (&Statement, &Statement)| a.id == b.id;
-        self.kind == whole.kind
-            && self.failing.id == whole.failing.id
-            && self.callers.len() <= whole.callers.len()
-            && self.callers.iter().zip(&whole.callers).all(same)
-    }
-
-    /// "SIGSEGV in consumer (pbzip2.c:120)"
-    pub fn title(&self) -> String {
-        format!("{} in {}", self.kind, described(&self.failing))
-    }
-
-    /// The stack, innermost first, as "function (file:line)", and where the
-    /// other threads wait, if the program hangs.
-    pub fn stack(&self) -> Vec<String> {
-        let frames = std::iter::once(&self.failing).chain(&self.callers);
-        let others = self.others.iter().filter_map(|stack| stack.first());
-        let others =
-            others.map(|at| format!("meanwhile another thread waits in {}", described(at)));
-        frames.map(described).chain(others).collect()
-    }
-}
-
-fn described(statement: &Statement) -> String {
-    format!("{} ({})", statement.function, statement.location)
-}
 
 /// Finds the statements of a failure, or `None` if no frame of the failing
 /// thread lies in code of the program that has statements.
@@ -148,12 +74,6 @@ fn one_of_the_waiting(
     });
     let mut stacks = known.into_iter().map(|(_, stack)| stack);
     (stacks.next().unwrap_or_default(), stacks.collect())
-}
-
-/// Whether the program ended itself: `abort`, a failed assertion, an uncaught
-/// exception, a hardening check.
-pub fn is_abort(kind: &FailureKind) -> bool {
-    matches!(kind, FailureKind::Signal { name, .. } if name == "SIGABRT")
 }
 
 /// Why [`locate`] found nothing, and what to do about it.
@@ -243,29 +163,6 @@ mod tests {
         records::statement(line, function, "/src/pbzip2.c", line)
     }
 
-    fn failure(callers: Vec<Statement>) -> LocatedFailure {
-        LocatedFailure {
-            kind: FailureKind::Signal {
-                number: 11,
-                name: "SIGSEGV".into(),
-            },
-            failing: statement("consumer", 120),
-            callers,
-            others: Vec::new(),
-            said: None,
-        }
-    }
-
-    #[test]
-    fn a_signature_reads_from_the_failing_statement_outward() {
-        let located = failure(vec![statement("start", 40)]);
-        assert_eq!(
-            located.signature(&BuildId("ab12".into())).0,
-            "ab12 SIGSEGV consumer (pbzip2.c:120) < start (pbzip2.c:40)"
-        );
-        assert_eq!(located.title(), "SIGSEGV in consumer (pbzip2.c:120)");
-    }
-
     #[test]
     fn a_hang_is_known_by_its_threads_whatever_their_order() {
         let build = BuildId("ab12".into());
@@ -303,29 +200,5 @@ mod tests {
             located.signature(&build).0,
             "ab12 hang take_right (pbzip2.c:5) & main (pbzip2.c:1) & take_left (pbzip2.c:8)"
         );
-    }
-
-    #[test]
-    fn a_stack_that_was_cut_off_is_known_by_what_is_there() {
-        let whole = failure(vec![statement("walk", 7), statement("main", 9)]);
-        let cut = failure(vec![statement("walk", 7)]);
-        assert!(cut.is_cut_from(&whole) && whole.is_cut_from(&whole));
-        assert!(!whole.is_cut_from(&cut), "more is another stack");
-        assert!(!failure(vec![statement("main", 9)]).is_cut_from(&whole));
-    }
-
-    #[test]
-    fn recursion_of_another_depth_is_the_same_failure() {
-        let build = BuildId("ab12".into());
-        let shallow = failure(vec![statement("walk", 7), statement("main", 9)]);
-        let deep = failure(vec![
-            statement("walk", 7),
-            statement("walk", 7),
-            statement("walk", 7),
-            statement("main", 9),
-        ]);
-        assert_eq!(shallow.signature(&build), deep.signature(&build));
-        let elsewhere = failure(vec![statement("walk", 8), statement("main", 9)]);
-        assert_ne!(shallow.signature(&build), elsewhere.signature(&build));
     }
 }

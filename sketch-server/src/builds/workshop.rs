@@ -6,13 +6,10 @@
 //!
 //! All calls block; the engine and its jobs make them on threads of their own.
 
-use super::locate::LocatedFailure;
 use super::trace_map::TraceMap;
-use crate::campaigns::campaign::FIRST_SIGMA;
-use diagnosis::CodeMap;
-use sketch_model::{
-    BuildId, FailureReport, Placement, Slice, Statement, StatementId, TrackingPlan,
-};
+use diagnosis::campaign::iteration::ProgramCode;
+use diagnosis::campaign::{FIRST_SIGMA, LocatedFailure};
+use sketch_model::{BuildId, FailureReport, Placement, Slice, StatementId, TrackingPlan};
 use std::sync::Arc;
 
 /// A tracked build as the instrumenter made it.
@@ -43,7 +40,7 @@ pub enum WorkshopError {
 }
 
 /// A binary with its debug info and the statements of its build.
-pub trait BuildCode: Send + Sync {
+pub trait BuildCode: ProgramCode {
     /// The failure in terms of statements; `None` if no frame of it lies in
     /// code of the program that has statements.
     fn locate(&self, report: &FailureReport) -> Option<LocatedFailure>;
@@ -53,9 +50,6 @@ pub trait BuildCode: Send + Sync {
          may come from a module that was built without `failsketch cc`"
             .to_owned()
     }
-    /// A statement of the build, with its source text.
-    fn statement(&self, id: StatementId) -> Option<Statement>;
-    fn code_map(&self) -> &dyn CodeMap;
 }
 
 /// Everything about builds that a campaign asks for.

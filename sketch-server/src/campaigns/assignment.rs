@@ -14,9 +14,9 @@
 //! the same questions get the same answers. Among the plans of an iteration,
 //! `plans` chooses by what the agent can do and by what ran least.
 
-use super::campaign::Campaign;
 use super::plans;
-use sketch_model::{Assignment, AssignmentRequest, BuildId, CampaignState, Schema, VariantRef};
+use diagnosis::campaign::{Campaign, PlanRuns};
+use sketch_model::{Assignment, AssignmentRequest, BuildId, Schema, VariantRef};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
@@ -44,7 +44,7 @@ impl Assigner {
             variant: given,
             finished: first.is_none() && !campaigns.is_empty(),
             expected: variant
-                .and_then(|campaign| campaign.failure.as_ref())
+                .and_then(|campaign| campaign.identity.failure.as_ref())
                 .map(|failure| failure.kind.clone()),
         }
     }
@@ -58,7 +58,7 @@ impl Assigner {
         let odd = request.agent.0.bytes().fold(0, |sum, byte| sum ^ byte) & 1 == 1;
         let tracked = wanted(campaigns, odd);
         let given = tracked.map(|campaign| {
-            let plan = plans::next_for(&request.agent, request.tier, &campaign.plans, &|_| 0);
+            let plan = plans::next_for(&request.agent, request.tier, plans_of(campaign), &|_| 0);
             campaign.variant(plan.unwrap_or(0))
         });
         Assignment {
@@ -66,16 +66,16 @@ impl Assigner {
             variant: given,
             finished: first.is_none() && !campaigns.is_empty(),
             expected: tracked
-                .and_then(|campaign| campaign.failure.as_ref())
+                .and_then(|campaign| campaign.identity.failure.as_ref())
                 .map(|failure| failure.kind.clone()),
         }
     }
 
     fn give(&self, campaign: &Campaign, request: &AssignmentRequest) -> VariantRef {
         let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
-        given.retain(|v, _| v.campaign != campaign.id || v.iteration == campaign.iteration);
+        given.retain(|v, _| v.campaign != campaign.id() || v.iteration == campaign.iteration());
         let so_far = |plan| given.get(&campaign.variant(plan)).copied().unwrap_or(0);
-        let plan = plans::next_for(&request.agent, request.tier, &campaign.plans, &so_far);
+        let plan = plans::next_for(&request.agent, request.tier, plans_of(campaign), &so_far);
         let variant = campaign.variant(plan.unwrap_or(0));
         *given.entry(variant).or_default() += 1;
         variant
@@ -94,32 +94,34 @@ impl Assigner {
 fn most_wanted(campaigns: &[Campaign]) -> Option<&Campaign> {
     // `max_by_key` keeps the last of equals: newest first makes that the oldest.
     let open = campaigns.iter().rev().filter(|c| !c.is_over());
-    open.max_by_key(|c| (has_prospects(c), c.untracked_failures))
+    open.max_by_key(|c| (has_prospects(c), c.learned.untracked_failures))
 }
 
 /// The campaign to run a tracked build of: of the commonest failure, or of the one
 /// that is wanted most.
 fn wanted(campaigns: &[Campaign], commonest: bool) -> Option<&Campaign> {
-    let is_tracking = |c: &&Campaign| c.state == CampaignState::Tracking;
-    let tracking = campaigns.iter().rev().filter(is_tracking);
-    let common = tracking.filter(|c| !c.is_over());
-    let common = common.max_by_key(|c| c.untracked_failures);
+    let is_tracking = |c: &&Campaign| c.tracking().is_some();
+    let common = campaigns.iter().rev().filter(is_tracking);
+    let common = common.max_by_key(|c| c.learned.untracked_failures);
     let most = most_wanted(campaigns).filter(is_tracking);
     if commonest { common } else { most }
 }
 
 fn has_prospects(campaign: &Campaign) -> bool {
-    campaign.slice_statements.is_none()
+    let tracking = campaign.tracking();
+    campaign.learned.slice_statements.is_none()
         || campaign.wider().is_some()
-        || campaign.failing_at_last_look == 0
+        || tracking.is_none_or(|it| it.failing_at_last_look == 0)
+}
+
+fn plans_of(campaign: &Campaign) -> &[PlanRuns] {
+    campaign.tracking().map_or(&[], |tracking| &tracking.plans)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::builds::locate::LocatedFailure;
-    use crate::campaigns::plans::PlanRuns;
-    use crate::storage::BuildCounts;
+    use diagnosis::campaign::{BuildCounts, LocatedFailure, Stage, State};
     use sketch_model::{AgentId, CampaignId, FailureKind, Tier};
     use test_support::records;
 
@@ -131,17 +133,17 @@ mod tests {
             others: Vec::new(),
             said: None,
         };
-        let mut campaign = Campaign::begin(
-            CampaignId(id),
-            BuildId("ab".into()),
-            "a".into(),
-            failure,
-            BuildCounts::default(),
-        );
-        campaign.sliced(8);
-        campaign.built(2);
-        campaign.untracked_failures = untracked_failures;
+        let (build, before) = (BuildId("ab".into()), BuildCounts::default());
+        let campaign = Campaign::begin(CampaignId(id), build, "a".into(), failure, before, 2);
+        let plans = vec![PlanRuns::new(0, Tier::Inline)];
+        let mut campaign = campaign.sliced(8).built(2, plans);
+        campaign.learned.untracked_failures = untracked_failures;
         campaign
+    }
+
+    /// The same with other plans.
+    fn with_plans(campaign: Campaign, plans: Vec<PlanRuns>) -> Campaign {
+        campaign.rebuild().built(2, plans)
     }
 
     fn request(tier: Tier) -> AssignmentRequest {
@@ -165,13 +167,13 @@ mod tests {
 
     #[test]
     fn plans_are_given_out_evenly_by_what_agents_can_do() {
-        let mut campaign = tracking(1, 2);
         let plan = |(number, tier)| PlanRuns::new(number, tier);
         let tiers = [Tier::Watchpoints, Tier::Watchpoints, Tier::Inline];
-        campaign.built_for(2, (0..).zip(tiers).map(plan).collect());
+        let plans = (0..).zip(tiers).map(plan).collect();
+        let campaign = with_plans(tracking(1, 2), plans);
         let assigner = Assigner::default();
         let given = |tier| {
-            let assignment = assigner.assign(&request(tier), &[campaign.clone()]);
+            let assignment = assigner.assign(&request(tier), std::slice::from_ref(&campaign));
             assignment.variant.map(|variant| variant.plan)
         };
         let watching: Vec<_> = (0..80).map(|_| given(Tier::IntelPt)).collect();
@@ -185,8 +187,10 @@ mod tests {
     #[test]
     fn a_campaign_without_prospects_lets_others_go_first() {
         let mut exhausted = tracking(1, 50);
-        exhausted.sigma = 8;
-        exhausted.failing_at_last_look = 3;
+        if let State::Active(Stage::Tracking(tracking)) = &mut exhausted.state {
+            tracking.sigma = 8;
+            tracking.failing_at_last_look = 3;
+        }
         let fresh = tracking(2, 1);
         // The first question is the commonest failure's, the second is not.
         let assigner = Assigner::default();

@@ -6,10 +6,10 @@
 //! server's engine may be the one that moves.
 
 use super::assignment::UNTRACKED_SHARE;
-use super::campaign::Campaign;
 use crate::http::agents::known_build;
 use crate::http::refusal::Refusal;
 use crate::http::routes::Service;
+use diagnosis::campaign::Campaign;
 use sha2::{Digest, Sha256};
 use sketch_model::{
     AssignmentRequest, Assignments, AssignmentsRequest, BuildId, PatchFacts, ProgramAssignment,
@@ -98,7 +98,7 @@ async fn program(
     build: &BuildId,
     campaigns: &[Campaign],
 ) -> Result<ProgramAssignment, Refusal> {
-    let about = campaigns.iter().filter(|c| c.build == *build);
+    let about = campaigns.iter().filter(|c| c.identity.build == *build);
     let about: Vec<Campaign> = about.cloned().collect();
     let single = AssignmentRequest {
         agent: request.agent.clone(),

@@ -1,18 +1,17 @@
-//! The one thread that moves campaigns, and how others talk to it.
+//! The engine thread: owns all campaigns, runs jobs, answers steering.
 //!
 //! A single owner of all campaigns needs no locks and sees runs in the order in
 //! which they arrived. It works through the pending runs in batches, keeps at most
 //! one preparing job going beside it (LLVM takes a core), and sleeps otherwise.
-//! Requests never wait for it except `stop`, which it answers between two batches.
+//! Requests never wait for it except to steer, which it answers between two batches.
 //!
 //! Where other servers share the storage it also looks there now and then: runs
 //! that they accepted for builds that are this one's, and work that a dead one left.
 
-use super::campaign::Campaign;
 use super::run_filing::Desk;
-use crate::http::steering::Steering;
 use crate::jobs::prepare_iteration::{self, JobReport, Tools};
 use crate::storage::{Storage, StorageError};
+use diagnosis::campaign::{Campaign, CannotSteer, Steering};
 use sketch_model::CampaignId;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -35,19 +34,23 @@ const BATCH: usize = 128;
 
 enum Message {
     RunsArrived,
-    Stop(
+    Steer(
         CampaignId,
-        oneshot::Sender<Result<Option<Campaign>, StorageError>>,
+        Steering,
+        oneshot::Sender<Result<Steered, StorageError>>,
     ),
-    Steer(CampaignId, Steering, oneshot::Sender<Steered>),
     Job(JobReport),
     JobEnded,
     Quiet(oneshot::Sender<()>),
     Shutdown,
 }
 
-/// `None`: there is no such campaign. The sentence says why it could not be done.
-pub type Steered = Result<Option<Result<Campaign, String>>, StorageError>;
+/// What became of what a developer asked for.
+pub enum Steered {
+    NoSuchCampaign,
+    Refused(CannotSteer),
+    Done(Box<Campaign>),
+}
 
 /// How the rest of the server talks to the engine.
 #[derive(Clone)]
@@ -62,6 +65,15 @@ pub struct EngineHandle {
 #[error("the server is shutting down; try again when it is back")]
 pub struct EngineGone;
 
+/// Why a campaign could not even be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum NotSteered {
+    #[error(transparent)]
+    EngineGone(#[from] EngineGone),
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+}
+
 impl EngineHandle {
     /// Tells the engine that the storage holds new runs.
     pub fn runs_arrived(&self) {
@@ -71,21 +83,12 @@ impl EngineHandle {
         }
     }
 
-    pub async fn stop(
-        &self,
-        id: CampaignId,
-    ) -> Result<Result<Option<Campaign>, StorageError>, EngineGone> {
-        let (answer, stopped) = oneshot::channel();
-        let sent = self.outbox.send(Message::Stop(id, answer));
-        sent.map_err(|_| EngineGone)?;
-        stopped.await.map_err(|_| EngineGone)
-    }
-
-    pub async fn steer(&self, id: CampaignId, steering: Steering) -> Result<Steered, EngineGone> {
+    /// Does with a campaign what a developer asks for.
+    pub async fn steer(&self, id: CampaignId, steering: Steering) -> Result<Steered, NotSteered> {
         let (answer, steered) = oneshot::channel();
         let sent = self.outbox.send(Message::Steer(id, steering, answer));
         sent.map_err(|_| EngineGone)?;
-        steered.await.map_err(|_| EngineGone)
+        Ok(steered.await.map_err(|_| EngineGone)??)
     }
 
     /// Waits until no run is pending and no job is going on.
@@ -256,9 +259,6 @@ impl Engine {
             // Before the storage is read again: a run that is added from now on
             // sends a message of its own.
             Message::RunsArrived => self.handle.woken.store(false, Ordering::Release),
-            Message::Stop(id, answer) => {
-                let _ = answer.send(self.desk.stop(id));
-            }
             Message::Steer(id, steering, answer) => {
                 let _ = answer.send(self.desk.steer(id, steering));
             }

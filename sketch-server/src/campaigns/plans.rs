@@ -19,12 +19,9 @@
 //! An audit plan watches locations that have handed over to hooks. One run in
 //! [`AUDIT_SHARE`] of those that could gets it.
 
-use serde::{Deserialize, Serialize};
+use diagnosis::campaign::PlanRuns;
 use sketch_model::{AgentId, Tier, TrackingPlan};
 use std::collections::BTreeSet;
-
-/// The number of the plan by which traced runs of P itself are read.
-pub const TRACED: u32 = u32::MAX;
 
 /// Plans with watchpoints that one iteration builds.
 pub const MOST_WATCHING: usize = 2;
@@ -35,62 +32,21 @@ pub const SLACK: u64 = 8;
 /// One tracked run in this many audits the promoted locations.
 pub const AUDIT_SHARE: u64 = 16;
 
-/// A plan of the current iteration, with the runs that used it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PlanRuns {
-    /// The plan's number, [`TrackingPlan::variant`].
-    pub plan: u32,
-    /// What it asks of an agent.
-    pub tier: Tier,
-    pub failing: u64,
-    pub successful: u64,
-    /// Runs that failed in another way.
-    pub otherwise: u64,
-    /// It audits promoted locations.
-    #[serde(default)]
-    pub audit: bool,
-}
-
-impl PlanRuns {
-    pub fn new(plan: u32, tier: Tier) -> PlanRuns {
-        PlanRuns {
-            plan,
-            tier,
-            failing: 0,
-            successful: 0,
-            otherwise: 0,
-            audit: false,
-        }
-    }
-
-    /// A plan that nobody has run yet.
-    pub fn of(plan: &TrackingPlan) -> PlanRuns {
-        PlanRuns {
-            audit: plan.audit,
-            ..PlanRuns::new(plan.variant, plan.tier)
-        }
-    }
-
-    pub fn runs(&self) -> u64 {
-        self.failing + self.successful + self.otherwise
-    }
-}
-
 /// The plans worth building for a fleet of these tiers; at least one if there is
-/// any. `quiet` asks for those that watch nothing.
+/// any. `watching_given_up` asks for those that watch nothing.
 pub fn worth_building(
     plans: Vec<TrackingPlan>,
     fleet: &BTreeSet<Tier>,
-    quiet: bool,
+    watching_given_up: bool,
 ) -> Vec<TrackingPlan> {
-    let watches = !quiet && fleet.iter().any(|tier| *tier >= Tier::Watchpoints);
+    let watches = !watching_given_up && fleet.iter().any(|tier| *tier >= Tier::Watchpoints);
     let inline_only = fleet.contains(&Tier::Inline);
     let count = plans.len();
     let (audits, plans): (Vec<_>, Vec<_>) = plans.into_iter().partition(|p| p.audit);
     let (watching, inline): (Vec<_>, Vec<_>) =
         plans.into_iter().partition(|p| p.tier > Tier::Inline);
     let mut chosen: Vec<TrackingPlan> = watching.into_iter().take(MOST_WATCHING).collect();
-    if !watches && !inline.is_empty() && (quiet || !fleet.is_empty()) {
+    if !watches && !inline.is_empty() && (watching_given_up || !fleet.is_empty()) {
         chosen.clear();
     }
     if chosen.is_empty() || inline_only {
@@ -270,8 +226,8 @@ mod tests {
             ..plan(1, Tier::Watchpoints)
         };
         let plans = || vec![plan(0, Tier::Inline), audit.clone()];
-        let built = |fleet: &[Tier], quiet| -> Vec<u32> {
-            let chosen = worth_building(plans(), &fleet.iter().copied().collect(), quiet);
+        let built = |fleet: &[Tier], given_up| -> Vec<u32> {
+            let chosen = worth_building(plans(), &fleet.iter().copied().collect(), given_up);
             chosen.iter().map(|p| p.variant).collect()
         };
         assert_eq!(built(&[Tier::Watchpoints], false), [0, 1]);

@@ -238,7 +238,7 @@ async fn look_up(service: &Service, variant: VariantRef) -> Result<Arc<KnownVari
         return Err(no_such_variant(variant));
     };
     let known = Arc::new(KnownVariant {
-        build: campaign.build,
+        build: campaign.identity.build,
         sites: iteration.plan.sites.iter().map(|site| site.id).collect(),
     });
     let variants = service.variants.0.lock();

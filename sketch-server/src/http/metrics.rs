@@ -204,7 +204,7 @@ async fn count_campaigns(service: &Arc<Service>) -> Result<(), Refusal> {
     use sketch_model::CampaignState::{Failed, Preparing, Settled, Stopped, Tracking};
     let campaigns = service.storage.campaigns().await?;
     for state in [Preparing, Tracking, Settled, Stopped, Failed] {
-        let count = campaigns.iter().filter(|c| c.state == state).count();
+        let count = campaigns.iter().filter(|c| c.state.name() == state).count();
         let in_state = InState {
             state: state.to_string(),
         };

@@ -154,7 +154,7 @@ pub async fn builds_with_counts(service: &Service) -> Result<Vec<viewer::BuildSe
         let counts = service.storage.build_counts(&build.build).await?;
         (build.runs, build.failures) = (counts.runs, counts.failures);
         let campaigns = service.storage.campaigns_of(&build.build).await?;
-        build.campaigns = campaigns.iter().map(|c| c.id.0).collect();
+        build.campaigns = campaigns.iter().map(|c| c.id().0).collect();
     }
     Ok(builds)
 }

@@ -2,7 +2,7 @@
 //! that the metrics count.
 
 use crate::builds::workshop::WorkshopError;
-use crate::campaigns::engine::EngineGone;
+use crate::campaigns::engine::{EngineGone, NotSteered};
 use crate::storage::StorageError;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
@@ -152,6 +152,15 @@ impl From<StorageError> for Refusal {
 impl From<EngineGone> for Refusal {
     fn from(error: EngineGone) -> Refusal {
         Refusal::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
+    }
+}
+
+impl From<NotSteered> for Refusal {
+    fn from(error: NotSteered) -> Refusal {
+        match error {
+            NotSteered::EngineGone(error) => error.into(),
+            NotSteered::Storage(error) => error.into(),
+        }
     }
 }
 

@@ -20,7 +20,6 @@ use crate::access::{Gate, Guard, guard, host_is_ours, login};
 use crate::builds::workshop::Workshop;
 use crate::campaigns::assignment::Assigner;
 use crate::campaigns::assignment_feed::Standing;
-use crate::campaigns::campaign::Campaign;
 use crate::campaigns::engine::EngineHandle;
 use crate::campaigns::fleet::Fleet;
 use crate::storage::{Blobs, Storage};
@@ -30,6 +29,7 @@ use axum::extract::{Path, Query, State};
 use axum::http::{HeaderValue, header};
 use axum::middleware::{from_fn, from_fn_with_state, map_response};
 use axum::response::Response;
+use diagnosis::campaign::Campaign;
 use serde::Deserialize;
 use server_files::Role;
 use sketch_model::{BuildId, CampaignId, CampaignSummary, FailureSketch};
@@ -172,8 +172,12 @@ pub async fn summaries(service: &Service) -> Result<Vec<CampaignSummary>, Refusa
     Ok(found)
 }
 
-async fn summary(service: &Service, campaign: &Campaign) -> Result<CampaignSummary, Refusal> {
-    let counts = service.storage.build_counts(&campaign.build).await?;
+/// A campaign at a glance.
+pub async fn summary(service: &Service, campaign: &Campaign) -> Result<CampaignSummary, Refusal> {
+    let counts = service
+        .storage
+        .build_counts(&campaign.identity.build)
+        .await?;
     Ok(campaign.summary(counts))
 }
 
@@ -212,7 +216,7 @@ pub async fn missing(service: &Service, id: CampaignId, what: &str) -> Result<Re
     let Some(campaign) = campaign else {
         return Ok(no_such_campaign(id));
     };
-    Ok(Refusal::not_found(match campaign.problem {
+    Ok(Refusal::not_found(match campaign.state.problem() {
         Some(problem) => format!("campaign {id} has no {what}: {problem}"),
         None => format!("campaign {id} has no {what} yet; it is being prepared, ask again shortly"),
     }))
@@ -245,7 +249,7 @@ pub fn numbers<T>(path: Result<Path<T>, PathRejection>) -> Result<Path<T>, Refus
     })
 }
 
-fn no_such_campaign(id: CampaignId) -> Refusal {
+pub fn no_such_campaign(id: CampaignId) -> Refusal {
     Refusal::not_found(format!(
         "there is no campaign {id}; /api/v1/campaigns lists those there are"
     ))

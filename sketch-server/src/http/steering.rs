@@ -1,120 +1,34 @@
-//! What a developer can do about a diagnosis beyond stopping it: go on, track
-//! more, or declare it answered.
+//! Routes by which a developer steers a diagnosis; what each verb does is
+//! `diagnosis::campaign::steering`.
 //!
-//! From the web these are plain forms, so that they work without a script; a
+//! From the web they are plain forms, so that they work without a script; a
 //! form of another site must not be able to send them (see [`same_site`]).
 
 use super::refusal::{Reason, Refusal};
-use super::routes::{Shared, campaign_number, find_summary};
-use crate::campaigns::campaign::Campaign;
+use super::routes::{Shared, campaign_number, no_such_campaign, summary};
+use crate::campaigns::engine::Steered;
 use axum::Json;
 use axum::extract::rejection::PathRejection;
 use axum::extract::{Path, Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
-use sketch_model::{CampaignId, CampaignState, CampaignSummary};
-
-/// What a developer asks for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Steering {
-    /// Track on, with the build of the current iteration.
-    Resume,
-    /// The next σ now, without waiting for the stop rule.
-    Widen,
-    /// The last sketch is the answer.
-    Declare,
-    /// Stay with this σ: no wider build is made until it is unpinned or widened.
-    Pin,
-    Unpin,
-}
-
-impl Campaign {
-    /// Does what is asked, or says why it cannot be done. `built` says whether
-    /// the tracked build of the current iteration is there.
-    pub fn steer(&mut self, steering: Steering, built: bool) -> Result<(), &'static str> {
-        if self.state == CampaignState::Failed {
-            return Err("this campaign cannot go on; its page says why");
-        }
-        match steering {
-            Steering::Resume if !self.is_over() => Err("this campaign is under way already"),
-            Steering::Resume => {
-                self.declared = false;
-                self.state = match built {
-                    true => CampaignState::Tracking,
-                    false => CampaignState::Preparing,
-                };
-                Ok(())
-            }
-            Steering::Widen if self.state == CampaignState::Preparing => {
-                Err("a tracked build is being made; widen once it runs")
-            }
-            Steering::Widen => {
-                let wider = self
-                    .wider()
-                    .ok_or("the whole slice is tracked already; there is nothing to widen it to")?;
-                self.sigma = wider;
-                self.declared = false;
-                self.pinned = false;
-                self.next_iteration();
-                Ok(())
-            }
-            Steering::Pin if self.pinned => Err("this campaign is pinned already"),
-            Steering::Pin => {
-                self.pinned = true;
-                Ok(())
-            }
-            Steering::Unpin if !self.pinned => Err("this campaign is not pinned"),
-            Steering::Unpin => {
-                self.pinned = false;
-                Ok(())
-            }
-            Steering::Declare if self.sketch_version == 0 => {
-                Err("there is no sketch yet that could be the answer")
-            }
-            Steering::Declare if self.state == CampaignState::Settled => {
-                Err("this campaign is settled already")
-            }
-            Steering::Declare => {
-                self.declared = true;
-                self.state = CampaignState::Settled;
-                Ok(())
-            }
-        }
-    }
-}
+use diagnosis::campaign::Steering;
+use sketch_model::{CampaignId, CampaignSummary};
 
 async fn done(
     service: &crate::http::routes::Service,
     id: CampaignId,
     verb: &str,
 ) -> Result<CampaignSummary, Refusal> {
-    let steering = match verb {
-        "stop" => None,
-        "resume" => Some(Steering::Resume),
-        "widen" => Some(Steering::Widen),
-        "declare" => Some(Steering::Declare),
-        "pin" => Some(Steering::Pin),
-        "unpin" => Some(Steering::Unpin),
-        _ => {
-            return Err(Refusal::not_found(
-                "a campaign can be told to stop, resume, widen, pin, unpin or declare",
-            ));
-        }
-    };
-    // Who asks about a campaign that is not there is told so first.
-    find_summary(service, id).await?;
-    match steering {
-        None => {
-            service.engine.stop(id).await??;
-        }
-        Some(steering) => {
-            if let Some(Err(why)) = service.engine.steer(id, steering).await?? {
-                return Err(Refusal::new(StatusCode::CONFLICT, why));
-            }
-        }
+    let steering = Steering::of_verb(verb).ok_or_else(|| {
+        Refusal::not_found("a campaign can be told to stop, resume, widen, pin, unpin or declare")
+    });
+    match service.engine.steer(id, steering?).await? {
+        Steered::NoSuchCampaign => Err(no_such_campaign(id)),
+        Steered::Refused(why) => Err(Refusal::new(StatusCode::CONFLICT, why.to_string())),
+        Steered::Done(campaign) => summary(service, &campaign).await,
     }
-    find_summary(service, id).await
 }
 
 /// Steers a diagnosis: stop, resume, widen, pin, unpin or declare.

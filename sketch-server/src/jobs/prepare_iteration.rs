@@ -6,12 +6,12 @@
 //! again.
 
 use crate::builds::workshop::{TrackedBinary, Workshop, WorkshopError};
-use crate::campaigns::campaign::Campaign;
 use crate::campaigns::plans::worth_building;
-use crate::campaigns::promotion::{Promotion, met_by, placed_in};
 use crate::storage::{Blobs, IterationRecord, StorageError};
 use crate::traces::decode::TraceReader;
 use code_patch::{SecretKey, Terms};
+use diagnosis::campaign::Campaign;
+use diagnosis::campaign::promotion::{Promotion, has_hooks_for, hooks_are_placed_for};
 use sketch_model::{CampaignId, Slice, TrackingPlan};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -78,7 +78,7 @@ impl From<WorkshopError> for Obstacle {
 
 /// Does a job, telling each step through `report`.
 pub fn run(job: Job, tools: &Tools, report: impl Fn(JobReport)) {
-    let id = job.campaign.id;
+    let id = job.campaign.id();
     let done = catch_unwind(AssertUnwindSafe(|| prepare(job, tools, &report)));
     match done {
         Ok(Ok((iterations, sigma))) => report(JobReport::Built(id, iterations, sigma)),
@@ -98,8 +98,9 @@ fn prepare(
     report: &impl Fn(JobReport),
 ) -> Result<(Vec<IterationRecord>, u32), Obstacle> {
     let problem = |words: &str| Obstacle::Problem(words.to_owned());
-    let mut campaign = job.campaign;
-    let Some(failure) = &campaign.failure else {
+    let campaign = job.campaign;
+    let build = campaign.identity.build.clone();
+    let Some(failure) = &campaign.identity.failure else {
         return Err(problem(
             "no statement of the program is known to have failed",
         ));
@@ -107,26 +108,23 @@ fn prepare(
     let slice = match job.slice {
         Some(slice) => slice,
         None => {
-            let slice = tools.workshop.slice(&campaign.build, failure)?;
-            report(JobReport::Sliced(campaign.id, slice.clone()));
+            let slice = tools.workshop.slice(&build, failure)?;
+            report(JobReport::Sliced(campaign.id(), slice.clone()));
             slice
         }
     };
-    campaign.sliced(slice.entries.len() as u32);
+    let campaign = campaign.sliced(slice.entries.len() as u32);
+    let (learned, mut sigma) = (&campaign.learned, campaign.sigma());
     let tracked = loop {
-        let plans = tools.workshop.plans(
-            &campaign.build,
-            &slice,
-            campaign.sigma,
-            &campaign.beyond_sigma(),
-        )?;
+        let beyond = learned.beyond_sigma();
+        let plans = tools.workshop.plans(&build, &slice, sigma, &beyond)?;
         match track_all(&campaign, plans, tools) {
             Ok(tracked) => break tracked,
             Err(WorkshopError::NothingToHook) => {}
             Err(error) => return Err(error.into()),
         }
         // A build that records nothing teaches nothing: widen at once.
-        campaign.sigma = campaign.wider().ok_or_else(|| {
+        sigma = learned.wider(sigma).ok_or_else(|| {
             problem(
                 "nothing that led to the failure can be recorded: the optimiser left no access, \
                  branch or call of the slice to hook",
@@ -138,7 +136,7 @@ fn prepare(
             "the iteration has more plans than patches can be numbered",
         ));
     }
-    let base = tools.workshop.deployed(&campaign.build)?;
+    let base = tools.workshop.deployed(&build)?;
     let mut iterations = Vec::new();
     for (patch_version, (plan, tracked)) in (job.patch_version..).zip(tracked) {
         let variant = campaign.variant(plan.variant);
@@ -146,7 +144,7 @@ fn prepare(
             &base,
             &tracked.deployed,
             Terms {
-                build: campaign.build.clone(),
+                build: build.clone(),
                 variant,
                 version: patch_version,
                 expires: expiry(),
@@ -164,7 +162,7 @@ fn prepare(
             full: tools.blobs.put(&tracked.full).map_err(Obstacle::Storage)?,
         });
     }
-    Ok((iterations, campaign.sigma))
+    Ok((iterations, sigma))
 }
 
 /// The tracked builds of the plans that the fleet can make use of.
@@ -173,22 +171,24 @@ fn track_all(
     plans: Vec<TrackingPlan>,
     tools: &Tools,
 ) -> Result<Vec<(TrackingPlan, TrackedBinary)>, WorkshopError> {
+    let learned = &campaign.learned;
     // All plans have the same hooks.
-    let hooked = |promotion: &&Promotion| plans.iter().any(|plan| met_by(promotion, plan));
-    let mut promotions: Vec<&Promotion> = campaign.promotions.iter().filter(hooked).collect();
+    let hooked = |promotion: &&Promotion| plans.iter().any(|plan| has_hooks_for(plan, promotion));
+    let mut promotions: Vec<&Promotion> = learned.promotions.iter().filter(hooked).collect();
     let track = |plan: TrackingPlan| {
-        let tracked = tools.workshop.track(&campaign.build, &plan)?;
+        let tracked = tools.workshop.track(&campaign.identity.build, &plan)?;
         Ok((plan, tracked))
     };
     loop {
         let promoted: Vec<_> = promotions.iter().map(|p| p.location.clone()).collect();
         let plans = slicer::promote(plans.clone(), &promoted);
-        let plans = worth_building(plans, &campaign.fleet, campaign.quiet);
+        let plans = worth_building(plans, &learned.fleet, learned.watching_given_up);
         let mut plans = plans.into_iter();
         let first = plans.next().ok_or(WorkshopError::NothingToHook)?;
         let first = track(first)?;
         let before = promotions.len();
-        promotions.retain(|promotion| placed_in(promotion, &first.0, &first.1.placement));
+        promotions
+            .retain(|promotion| hooks_are_placed_for(promotion, &first.0, &first.1.placement));
         if promotions.len() == before {
             let others = plans.map(track);
             return std::iter::once(Ok(first)).chain(others).collect();

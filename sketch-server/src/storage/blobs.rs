@@ -15,20 +15,15 @@ use object_store::aws::{AmazonS3Builder, AmazonS3ConfigKey};
 use object_store::path::Path as Key;
 use object_store::prefix::PrefixStore;
 use object_store::{ObjectStore, ObjectStoreExt, PutPayload};
-use serde::{Deserialize, Serialize};
 use server_files::private_files::{make_private_folder, write_private};
 use sha2::{Digest, Sha256};
+use sketch_model::BlobId;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::Arc;
 use tokio::runtime::Handle;
-
-/// The SHA-256 of a blob, in lower-case hex.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct BlobId(pub String);
 
 /// Where blobs are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -30,15 +30,17 @@ mod retention;
 mod rows;
 mod sqlite;
 
-pub use blobs::{BlobId, BlobPlace, Blobs};
+pub use blobs::{BlobPlace, Blobs};
 pub use database::Database;
 pub use error::StorageError;
 pub use postgres::PostgresStorage;
 pub use retention::{Retention, keep_sweeping, sweep_all};
 pub use sqlite::SqliteStorage;
 
-use crate::campaigns::campaign::Campaign;
-use serde::{Deserialize, Serialize};
+pub use diagnosis::campaign::{BuildCounts, CountedAs};
+pub use sketch_model::BlobId;
+
+use diagnosis::campaign::Campaign;
 use sketch_model::{
     BuildId, CampaignId, FailureSketch, Placement, RunRecord, Slice, TrackingPlan, VariantRef,
 };
@@ -60,58 +62,15 @@ pub struct StoredRun {
     pub record: RunRecord,
 }
 
-/// What a run counted as, once the engine had looked at it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum RunRole {
-    /// P itself ran.
-    Untracked,
-    /// A tracked run that failed as its campaign's failure does.
-    Failing,
-    /// A tracked run that succeeded.
-    Successful,
-    /// A tracked run that failed in another way: neither failing nor successful.
-    OtherFailure,
-    /// A tracked run of an iteration that was already over when it arrived.
-    Late,
-    /// A record that could not be made sense of.
-    Refused,
-}
-
-impl RunRole {
-    fn word(self) -> &'static str {
-        match self {
-            RunRole::Untracked => "untracked",
-            RunRole::Failing => "failing",
-            RunRole::Successful => "successful",
-            RunRole::OtherFailure => "other_failure",
-            RunRole::Late => "late",
-            RunRole::Refused => "refused",
-        }
-    }
-}
-
-/// Runs of one build, whatever campaigns it has.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct BuildCounts {
-    pub runs: u64,
-    pub failures: u64,
-    pub untracked_runs: u64,
-    pub untracked_failures: u64,
-}
-
-impl BuildCounts {
-    /// The counts with one more run.
-    pub fn and(self, record: &RunRecord) -> BuildCounts {
-        self.with(record.failed(), record.variant.is_none())
-    }
-
-    fn with(mut self, failed: bool, untracked: bool) -> BuildCounts {
-        let (failed, untracked) = (u64::from(failed), u64::from(untracked));
-        self.runs += 1;
-        self.failures += failed;
-        self.untracked_runs += untracked;
-        self.untracked_failures += untracked * failed;
-        self
+/// The word that stands in the database for what a run counted as.
+fn stored_word(counted_as: CountedAs) -> &'static str {
+    match counted_as {
+        CountedAs::Untracked => "untracked",
+        CountedAs::Failing => "failing",
+        CountedAs::Successful => "successful",
+        CountedAs::OtherFailure => "other_failure",
+        CountedAs::TooLate => "late",
+        CountedAs::Refused => "refused",
     }
 }
 
@@ -150,7 +109,7 @@ impl Revised {
 pub struct Filing {
     pub arrival: Arrival,
     pub build: BuildId,
-    pub role: RunRole,
+    pub counted_as: CountedAs,
     pub failed: bool,
     /// Whether P itself ran.
     pub untracked: bool,

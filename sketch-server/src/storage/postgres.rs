@@ -24,11 +24,9 @@ use super::{
     Answer, Arrival, BlobId, BuildCounts, Changes, Filing, IterationRecord, Retention, Revised,
     Storage, StorageError, StoredRun, retention,
 };
-use crate::campaigns::campaign::Campaign;
+use diagnosis::campaign::Campaign;
 use futures_util::TryStreamExt;
-use sketch_model::{
-    BuildId, CampaignId, CampaignState, FailureSketch, RunRecord, Slice, VariantRef,
-};
+use sketch_model::{BuildId, CampaignId, FailureSketch, RunRecord, Slice, VariantRef};
 use sqlx::postgres::{PgConnectOptions, PgConnection, PgPool, PgPoolOptions};
 use std::collections::HashSet;
 use std::str::FromStr;

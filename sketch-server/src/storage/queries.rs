@@ -344,9 +344,9 @@ macro_rules! shared_writes {
             connection: &mut $connection,
             Revised { campaign, revision }: &Revised,
         ) -> Result<(), StorageError> {
-            let state = json("campaign", campaign.id, campaign)?;
-            let preparing = i64::from(campaign.state == CampaignState::Preparing);
-            let live = (!campaign.is_over()).then_some(i64::from(campaign.iteration));
+            let state = json("campaign", campaign.id(), campaign)?;
+            let preparing = i64::from(campaign.is_preparing());
+            let live = (!campaign.is_over()).then_some(i64::from(campaign.iteration()));
             let failed = failing_to("write a campaign");
             let written = if *revision == 0 {
                 sqlx::query(
@@ -354,11 +354,11 @@ macro_rules! shared_writes {
                      (id, build, signature, state, preparing, live_iteration, revision)
                      VALUES ($1, $2, $3, $4, $5, $6, 1) ON CONFLICT DO NOTHING",
                 )
-                .bind(campaign.id.0 as i64)
-                .bind(&campaign.build.0)
+                .bind(campaign.id().0 as i64)
+                .bind(&campaign.identity.build.0)
                 // PostgreSQL has no text with NUL in it, and parts of this come
                 // from agents.
-                .bind(campaign.signature.0.replace('\0', "\u{fffd}"))
+                .bind(campaign.identity.signature.0.replace('\0', "\u{fffd}"))
                 .bind(state)
                 .bind(preparing)
                 .bind(live)
@@ -371,7 +371,7 @@ macro_rules! shared_writes {
                         revision = revision + 1, holder = CASE WHEN $3 = 1 THEN holder END
                      WHERE id = $1 AND revision = $5",
                 )
-                .bind(campaign.id.0 as i64)
+                .bind(campaign.id().0 as i64)
                 .bind(state)
                 .bind(preparing)
                 .bind(live)
@@ -388,7 +388,7 @@ macro_rules! shared_writes {
     };
 }
 
-use super::{BuildCounts, Filing};
+use super::{BuildCounts, Filing, stored_word};
 use sketch_model::BuildId;
 use std::collections::BTreeMap;
 
@@ -410,7 +410,7 @@ pub fn by_build(filings: &[Filing]) -> BTreeMap<&BuildId, BuildCounts> {
 pub fn by_role(filings: &[Filing]) -> BTreeMap<&'static str, Vec<i64>> {
     let mut arrivals: BTreeMap<&'static str, Vec<i64>> = BTreeMap::new();
     for filing in filings {
-        let role = filing.role.word();
+        let role = stored_word(filing.counted_as);
         arrivals.entry(role).or_default().push(filing.arrival.0);
     }
     arrivals

@@ -4,7 +4,7 @@
 //! themselves: deflated at the fastest level they take a tenth of the space.
 
 use super::{Arrival, StorageError, StoredRun};
-use crate::campaigns::campaign::Campaign;
+use diagnosis::campaign::Campaign;
 use flate2::Compression;
 use flate2::read::DeflateDecoder;
 use flate2::write::DeflateEncoder;

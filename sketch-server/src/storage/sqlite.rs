@@ -16,12 +16,10 @@ use super::{
     Answer, Arrival, BlobId, BuildCounts, Changes, Filing, IterationRecord, Retention, Revised,
     Storage, StorageError, StoredRun, retention,
 };
-use crate::campaigns::campaign::Campaign;
+use diagnosis::campaign::Campaign;
 use futures_util::TryStreamExt;
 use server_files::private_files::make_private_file;
-use sketch_model::{
-    BuildId, CampaignId, CampaignState, FailureSketch, RunRecord, Slice, VariantRef,
-};
+use sketch_model::{BuildId, CampaignId, FailureSketch, RunRecord, Slice, VariantRef};
 use sqlx::QueryBuilder;
 use sqlx::sqlite::{
     SqliteConnectOptions, SqliteConnection, SqliteJournalMode, SqlitePool, SqlitePoolOptions,

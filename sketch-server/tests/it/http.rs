@@ -3,12 +3,13 @@
 use crate::service_support::Server;
 use crate::service_support::double::{self, Double};
 use crate::service_support::records::{crash, tracked, untracked};
+use diagnosis::campaign::{Campaign, FIRST_SIGMA, LocatedFailure};
 use sketch_model::{
     AgentId, Assignment, AssignmentRequest, CampaignId, CampaignState, CampaignSummary,
     FailureKind, FailureSketch, Outcome, PredictorClass, Privacy, Slice, Tier, VariantRef,
 };
+use sketch_server::UNTRACKED_SHARE;
 use sketch_server::storage::{BuildCounts, Changes, Revised, SqliteStorage, Storage};
-use sketch_server::{Campaign, LocatedFailure, UNTRACKED_SHARE};
 use std::path::Path;
 use test_support::records;
 
@@ -236,6 +237,7 @@ fn a_campaign_that_was_being_prepared_is_prepared_after_a_restart() {
             "pbzip2".into(),
             failure,
             BuildCounts::default(),
+            FIRST_SIGMA,
         );
         let changes = Changes {
             campaigns: vec![Revised::new(campaign)],

@@ -3,7 +3,6 @@
 mod access;
 mod blobs;
 mod browser;
-mod campaign;
 mod hostile;
 mod http;
 mod openapi;

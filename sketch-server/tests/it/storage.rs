@@ -2,10 +2,11 @@
 //! The same tests run on SQLite and on a real PostgreSQL.
 
 use crate::storage_support::{Place, campaign, filed, new, run, sketch};
+use diagnosis::campaign::{PlanRuns, Steering};
 use sketch_model::{BuildId, CampaignId, Placement, Schema, Slice, Tier, VariantRef};
 use sketch_server::storage::{
-    Arrival, BlobId, BuildCounts, Changes, Database, IterationRecord, PostgresStorage, Retention,
-    Revised, RunRole, SqliteStorage, Storage, StorageError, sweep_all,
+    Arrival, BlobId, BuildCounts, Changes, CountedAs, Database, IterationRecord, PostgresStorage,
+    Retention, Revised, SqliteStorage, Storage, StorageError, sweep_all,
 };
 use std::sync::Arc;
 use std::time::Duration;
@@ -58,7 +59,7 @@ async fn a_run_is_kept_once_and_filed_once(place: Place) {
     assert_eq!(pending.len(), 1);
     assert_eq!(pending[0].record, record);
 
-    let changes = filed(pending[0].arrival, RunRole::Untracked, &record);
+    let changes = filed(pending[0].arrival, CountedAs::Untracked, &record);
     storage.commit(changes.clone()).await.unwrap();
     let again = storage.commit(changes).await.unwrap_err();
     assert!(again.is_conflict(), "{again}");
@@ -99,7 +100,7 @@ async fn pending_runs_come_in_order_of_arrival_and_survive_a_restart(place: Plac
     let mut order = Vec::new();
     while let Some(pending) = storage.pending(1).await.unwrap().pop() {
         order.push(pending.record.id.0.clone());
-        let changes = filed(pending.arrival, RunRole::Untracked, &pending.record);
+        let changes = filed(pending.arrival, CountedAs::Untracked, &pending.record);
         storage.commit(changes).await.unwrap();
     }
     assert_eq!(order, ["z", "a", "m"]);
@@ -109,15 +110,15 @@ async fn only_runs_that_count_are_replayed_and_only_of_their_variant(place: Plac
     let storage = place.open().await;
     let variant = |iteration| Some(records::variant(1, iteration, 0));
     let roles = [
-        ("a", variant(1), RunRole::Successful),
-        ("b", variant(2), RunRole::Successful),
-        ("c", variant(1), RunRole::OtherFailure),
-        ("d", variant(1), RunRole::Late),
-        ("e", variant(1), RunRole::Failing),
-        ("f", None, RunRole::Untracked),
+        ("a", variant(1), CountedAs::Successful),
+        ("b", variant(2), CountedAs::Successful),
+        ("c", variant(1), CountedAs::OtherFailure),
+        ("d", variant(1), CountedAs::TooLate),
+        ("e", variant(1), CountedAs::Failing),
+        ("f", None, CountedAs::Untracked),
     ];
     for (id, variant, role) in roles {
-        let record = run(id, variant, role == RunRole::Failing);
+        let record = run(id, variant, role == CountedAs::Failing);
         storage.accept_run(&record).await.unwrap();
         let pending = storage.pending(1).await.unwrap().pop().unwrap();
         let changes = filed(pending.arrival, role, &record);
@@ -191,7 +192,7 @@ async fn changes_are_written_together_or_not_at_all(place: Place) {
     // Two campaigns of one signature: the database refuses the second.
     let changes = Changes {
         campaigns: vec![new(1, 10), new(2, 10)],
-        ..filed(arrival, RunRole::Untracked, &record)
+        ..filed(arrival, CountedAs::Untracked, &record)
     };
     assert!(storage.commit(changes).await.unwrap_err().is_conflict());
     assert_eq!(storage.pending(9).await.unwrap().len(), 1);
@@ -217,11 +218,17 @@ async fn a_campaign_is_written_only_over_what_was_read(place: Place) {
     let read = storage.revised(one).await.unwrap().unwrap();
     assert_eq!(read.revision, 1);
     assert_eq!(storage.claim_job().await.unwrap(), Some(one));
-    let mut mine = read.clone();
-    mine.campaign.sliced(7);
-    mine.campaign.built(2);
-    let mut theirs = read;
-    theirs.campaign.stop();
+    let Revised { campaign, revision } = read;
+    let stopped = campaign.clone().steer(Steering::Stop).unwrap();
+    let theirs = Revised {
+        campaign: stopped,
+        revision,
+    };
+    let plans = vec![PlanRuns::new(0, Tier::Inline)];
+    let mine = Revised {
+        campaign: campaign.sliced(7).built(2, plans),
+        revision,
+    };
     write(mine.clone()).await.unwrap();
     assert!(write(theirs).await.unwrap_err().is_conflict());
     assert_eq!(storage.campaign(one).await.unwrap(), Some(mine.campaign));
@@ -308,11 +315,14 @@ async fn kept(storage: &dyn Storage, variant: VariantRef) -> Vec<String> {
 
 async fn old_and_surplus_records_go_and_counts_stay(place: Place) {
     let storage = place.open().await;
-    let variant = |iteration| records::variant(1, iteration, 0);
-    let mut tracking = campaign(1, 10);
-    tracking.sliced(9);
-    tracking.built(2);
-    tracking.iteration = 2;
+    let variant = |iteration| VariantRef {
+        campaign: CampaignId(1),
+        iteration,
+        plan: 0,
+    };
+    let plans = || vec![PlanRuns::new(0, Tier::Inline)];
+    let first = campaign(1, 10).sliced(9).built(2, plans());
+    let tracking = first.steer(Steering::Widen).unwrap().built(4, plans());
     let changes = Changes {
         campaigns: vec![Revised::new(tracking)],
         ..Changes::default()
@@ -324,7 +334,7 @@ async fn old_and_surplus_records_go_and_counts_stay(place: Place) {
             let record = run(&id, Some(variant(iteration)), false);
             storage.accept_run(&record).await.unwrap();
             let pending = storage.pending(1).await.unwrap().pop().unwrap();
-            let changes = filed(pending.arrival, RunRole::Successful, &record);
+            let changes = filed(pending.arrival, CountedAs::Successful, &record);
             storage.commit(changes).await.unwrap();
         }
     }
@@ -364,7 +374,7 @@ async fn old_and_surplus_records_go_and_counts_stay(place: Place) {
 
     // Its campaign is over: now they go too.
     let mut over = storage.revised(CampaignId(1)).await.unwrap().unwrap();
-    over.campaign.stop();
+    over.campaign = over.campaign.steer(Steering::Stop).unwrap();
     let changes = Changes {
         campaigns: vec![over],
         ..Changes::default()
@@ -408,7 +418,7 @@ async fn a_dead_servers_runs_are_taken_over_and_filed_once_even_if_it_was_not_de
     let theirs = first.pending(9).await.unwrap();
     let ours = second.pending(9).await.unwrap();
     assert_eq!(theirs, ours);
-    let changes = filed(ours[0].arrival, RunRole::Untracked, &record);
+    let changes = filed(ours[0].arrival, CountedAs::Untracked, &record);
     second.commit(changes.clone()).await.unwrap();
     assert!(first.commit(changes).await.unwrap_err().is_conflict());
     let counts = second.build_counts(&record.build).await.unwrap();

@@ -4,6 +4,7 @@
 //! object before it, so that all its addresses differ, as they do in a tracked
 //! build. Where the failing instruction and the call lie is found by decoding.
 
+use diagnosis::campaign::iteration::ProgramCode;
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind};
 use sketch_model::{
     BuildId, FailureReport, Mapping, RuntimeAddress, Statement, StatementId, StaticAddress,

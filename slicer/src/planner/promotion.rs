@@ -10,7 +10,7 @@
 //! then still found. It comes last, after the plan that watches nothing.
 //!
 //! Deliberately absent: which locations deserve it. That follows from what runs
-//! have shown (`sketch-server/src/campaigns/promotion.rs`).
+//! have shown (`crates/diagnosis/src/campaign/promotion.rs`).
 
 use crate::planner::watch_split::watching;
 use sketch_model::{LocationName, TrackingPlan, WATCH_SLOTS};

@@ -6,7 +6,7 @@
 //! how a value is *shown*, not what goes over the wire.
 
 pub mod builds;
-pub mod changes;
+pub mod change_words;
 pub mod failures;
 pub mod fleet;
 pub mod login;

@@ -1,7 +1,7 @@
 //! The campaign's own page: how far it is, what a developer can do about it, and
 //! its sketches side by side with what changed between them.
 
-use super::changes::changes;
+use super::change_words::change_words;
 use crate::escape::{self, SENTENCE_LIMIT};
 use crate::facts;
 use crate::numbers::{count, probability, share};
@@ -60,7 +60,7 @@ pub fn progress_page(
 fn row(c: &CampaignSummary, before: Option<&FailureSketch>, sketch: &FailureSketch) -> Markup {
     let p = &sketch.provenance;
     let said = match before {
-        Some(before) => changes(before, sketch),
+        Some(before) => change_words(before, sketch),
         None if sketch.version == 1 => vec!["Drawn from the slice alone.".to_owned()],
         None => Vec::new(),
     };

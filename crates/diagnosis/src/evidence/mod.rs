@@ -9,7 +9,7 @@ pub mod hot_accesses;
 pub mod instruction;
 pub mod intel_pt;
 pub mod order;
-pub(crate) mod redacted;
+pub(crate) mod redaction;
 pub mod roles;
 pub mod shared_location;
 pub mod trace;

@@ -21,7 +21,7 @@ use super::decoded_run::{
 use super::executed::add_implied;
 use super::hits::{self, PlacedHits};
 use super::hot_accesses;
-use super::redacted;
+use super::redaction;
 use sketch_model::{
     EventKind, ExecutionTrace, Interval, LocationName, ObservedValue, Outcome, Pause, PointKind,
     ProbeEvent, ProbeKind, RunRecord, SiteId, Source, ThreadIndex, ThreadRecord, TraceEvent,
@@ -57,7 +57,7 @@ pub fn decode(record: &RunRecord, plan: &TrackingPlan, code: &dyn CodeMap) -> Op
     let mut attributor = Attributor::new(&record.mappings, code);
     let placed = hits::place(record, plan, &mut attributor, &mut timelines);
     let watch = watch_coverage(record, plan, &placed, &mut gaps);
-    redacted::forget(&mut timelines, record.privacy);
+    redaction::drop_values(&mut timelines, record.privacy);
 
     let failing_thread = failing_tid.and_then(|tid| {
         timelines

@@ -4,58 +4,80 @@
 //! one; what can be missing is the hook, or a stretch that was not recorded.
 //! Events that a thread lost do not matter: its account of edges has them. Where
 //! the processor traces, branches have no hooks and the trace is the account.
+//!
+//! A branch of which some outcomes pass no hook would count only in runs in which
+//! it was seen, so it cannot be compared: nothing is said of it.
 
-use super::{Aspect, Coverage, Observations};
-use crate::evidence::decoded_run::DecodedRun;
-use sketch_model::{EventKind, Predictor, Source, StatementId, TrackingPlan};
+use super::{Aspect, Coverage, Detector, Found, RecordedRun};
+use crate::sketch::sentences::Names;
+use sketch_model::{EventKind, Predictor, SiteId, Source, StatementId};
 
-pub(super) fn observe(run: &DecodedRun, plan: &TrackingPlan, observations: &mut Observations) {
-    for event in &run.trace.events {
-        let (EventKind::Branch { successor }, Source::Probe(site)) = (event.kind, event.source)
-        else {
-            continue;
-        };
-        if let Some(site) = plan.site(site) {
-            observations.held.insert(Predictor::Branch {
-                statement: site.statement,
-                column: site.column,
-                successor,
-            });
+pub struct Branch;
+
+impl Detector for Branch {
+    fn name(&self) -> &'static str {
+        "branch"
+    }
+
+    fn observe(&self, recorded: &RecordedRun<'_>, found: &mut Found) {
+        let (run, plan) = (recorded.run(), recorded.plan);
+        found.coverage.branches_traced = plan.traces_branches();
+        found.coverage.branches_complete = run.passed.complete;
+        let by_events = run.trace.events.iter().filter_map(taken);
+        // What the threads' accounts say beyond their events.
+        let by_account = run.passed.ways.iter().copied();
+        for (site, successor) in by_events.chain(by_account) {
+            let Some(site) = plan.site(site) else {
+                continue;
+            };
+            if is_hooked(&found.coverage, site.statement, site.column) {
+                found.held.insert(Predictor::Branch {
+                    statement: site.statement,
+                    column: site.column,
+                    successor,
+                });
+            }
         }
     }
-}
 
-/// What the threads' accounts say beyond their events.
-pub(super) fn observe_accounts(
-    run: &DecodedRun,
-    plan: &TrackingPlan,
-    observations: &mut Observations,
-) {
-    for (site, successor) in &run.passed.ways {
-        if let Some(site) = plan.site(*site) {
-            observations.held.insert(Predictor::Branch {
-                statement: site.statement,
-                column: site.column,
-                successor: *successor,
-            });
-        }
+    fn asks(&self, predictor: &Predictor) -> bool {
+        matches!(predictor, Predictor::Branch { .. })
     }
-    observations.coverage.branches_complete = run.passed.complete;
-}
 
-/// A branch of which some outcomes pass no hook would count only in runs in which
-/// it was seen: it cannot be compared.
-pub(super) fn forget_partial(observations: &mut Observations) {
-    let coverage = &observations.coverage;
-    observations.held.retain(|predictor| match predictor {
-        Predictor::Branch {
+    fn can_deny(&self, coverage: &Coverage, predictor: &Predictor) -> bool {
+        let Predictor::Branch {
             statement, column, ..
-        } => shown(coverage, *statement, *column),
-        _ => true,
-    });
+        } = predictor
+        else {
+            return false;
+        };
+        let by_hooks = coverage.complete && !coverage.branches_traced;
+        (by_hooks || coverage.branches_complete) && is_hooked(coverage, *statement, *column)
+    }
+
+    fn sentence(&self, predictor: &Predictor, names: &Names) -> Option<String> {
+        match predictor {
+            Predictor::Branch {
+                statement,
+                successor,
+                ..
+            } => {
+                let branch = names.phrase(*statement);
+                Some(format!("{branch} took its branch {successor}"))
+            }
+            _ => None,
+        }
+    }
 }
 
-pub(super) fn shown(coverage: &Coverage, statement: StatementId, column: u32) -> bool {
+fn taken(event: &sketch_model::TraceEvent) -> Option<(SiteId, u32)> {
+    match (event.kind, event.source) {
+        (EventKind::Branch { successor }, Source::Probe(site)) => Some((site, successor)),
+        _ => None,
+    }
+}
+
+fn is_hooked(coverage: &Coverage, statement: StatementId, column: u32) -> bool {
     coverage.hooked(statement, |h| {
         h.aspect == Aspect::Branch && h.column == column
     })

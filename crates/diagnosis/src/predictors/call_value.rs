@@ -13,24 +13,51 @@
 //! The same holds in a failing run for calls made too often to be kept one by one;
 //! a successful one is judged by the first hundreds, as accesses are.
 
-use super::{Observations, value};
-use crate::evidence::decoded_run::DecodedRun;
+use super::{Coverage, Detector, Found, RecordedRun, value};
+use crate::sketch::sentences::Names;
 use sketch_model::{
-    CallValue, EventKind, LocationName, ObservedValue, Source, StatementId, TrackingPlan,
-    ValueShape,
+    EventKind, LocationName, ObservedValue, Predictor, Source, StatementId, ValueShape,
 };
 use std::collections::BTreeSet;
 
 /// As many arguments as a call's hook records.
 const ARGUMENTS: u16 = 4;
 
-pub(super) fn observe(run: &DecodedRun, plan: &TrackingPlan, observations: &mut Observations) {
-    for event in run
-        .trace
-        .events
-        .iter()
-        .filter(|e| e.kind == EventKind::Call)
-    {
+pub struct CallValue;
+
+impl Detector for CallValue {
+    fn name(&self) -> &'static str {
+        "call value"
+    }
+
+    fn observe(&self, recorded: &RecordedRun<'_>, found: &mut Found) {
+        observe(recorded, found);
+    }
+
+    fn asks(&self, predictor: &Predictor) -> bool {
+        predictor.is_of_call()
+    }
+
+    fn can_deny(&self, coverage: &Coverage, predictor: &Predictor) -> bool {
+        value::can_deny(coverage, predictor)
+    }
+
+    fn sentence(&self, predictor: &Predictor, names: &Names) -> Option<String> {
+        let saw = match predictor {
+            Predictor::Value {
+                location: LocationName::Argument(_),
+                ..
+            } => "passed",
+            _ => "saw",
+        };
+        value::sentence(predictor, saw, names)
+    }
+}
+
+fn observe(recorded: &RecordedRun<'_>, found: &mut Found) {
+    let (run, plan) = (recorded.run(), recorded.plan);
+    let events = run.trace.events.iter();
+    for event in events.filter(|e| e.kind == EventKind::Call) {
         let Source::Probe(site) = event.source else {
             continue;
         };
@@ -42,22 +69,22 @@ pub(super) fn observe(run: &DecodedRun, plan: &TrackingPlan, observations: &mut 
             let location = location(passed);
             for shape in shapes(passed) {
                 let at = (statement, site.column, &location);
-                value::hold(observations, at, shape, site.caller);
+                value::hold(found, at, shape, site.caller);
             }
             told.insert(location);
         }
         let untold = locations().filter(|location| !told.contains(location));
-        blur(observations, statement, site.column, untold);
+        blur(found, statement, site.column, untold);
     }
     if !run.trace.failed {
         return;
     }
     for site in run.unseen_calls.iter().filter_map(|site| plan.site(*site)) {
-        blur(observations, site.statement, site.column, locations());
+        blur(found, site.statement, site.column, locations());
     }
 }
 
-fn location(passed: &CallValue) -> LocationName {
+fn location(passed: &sketch_model::CallValue) -> LocationName {
     match passed.argument {
         Some(number) => LocationName::Argument(number),
         None => LocationName::Result,
@@ -70,16 +97,16 @@ fn locations() -> impl Iterator<Item = LocationName> {
 }
 
 fn blur(
-    observations: &mut Observations,
+    found: &mut Found,
     statement: StatementId,
     column: u32,
     locations: impl Iterator<Item = LocationName>,
 ) {
     let places = locations.map(|location| (statement, column, location));
-    observations.coverage.blurred.extend(places);
+    found.coverage.blurred.extend(places);
 }
 
-fn shapes(passed: &CallValue) -> impl Iterator<Item = ValueShape> {
+fn shapes(passed: &sketch_model::CallValue) -> impl Iterator<Item = ValueShape> {
     let value = ObservedValue {
         value: passed.value,
         size: passed.size,

@@ -1,4 +1,4 @@
-//! Locks that threads took and others then waited for in vain.
+//! Deadlocks: locks that a thread holds and another one never gets.
 //!
 //! In a run that hangs, a thread whose last record is the beginning of a lock
 //! call waits for that lock; the thread that took the lock last holds it. If the
@@ -13,8 +13,10 @@
 //! lock first is chance in every healthy program, and would only add to the
 //! number of questions asked.
 
-use super::Observations;
+use super::{Coverage, Detector, Found, RecordedRun, order};
 use crate::evidence::decoded_run::DecodedRun;
+use crate::evidence::order::Evidence;
+use crate::sketch::sentences::Names;
 use sketch_model::{EventKind, OrderPattern, Predictor, RuntimeAddress, ThreadIndex, TraceEvent};
 use std::collections::BTreeMap;
 
@@ -25,17 +27,56 @@ pub struct Wait {
     pub waiting: usize,
 }
 
-pub(super) fn observe(run: &DecodedRun, observations: &mut Observations) {
-    let found = waits(run);
-    let predictors = found.iter().filter_map(|wait| predictor(run, *wait));
-    observations.held.extend(predictors);
-}
+pub struct Deadlock;
 
-/// The events of a pair that a predictor names, if the run has it.
-pub fn occurrence(run: &DecodedRun, sought: &Predictor) -> Option<Vec<usize>> {
-    let mut found = waits(run).into_iter();
-    let wait = found.find(|wait| predictor(run, *wait).as_ref() == Some(sought))?;
-    Some(vec![wait.taken, wait.waiting])
+impl Detector for Deadlock {
+    fn name(&self) -> &'static str {
+        "deadlock"
+    }
+
+    fn observe(&self, recorded: &RecordedRun<'_>, found: &mut Found) {
+        let run = recorded.run();
+        let waits = waits(run).into_iter();
+        found
+            .held
+            .extend(waits.filter_map(|wait| predictor(run, wait)));
+    }
+
+    /// WR, as [`order`] does of memory: only the plan tells a lock from other memory.
+    fn asks(&self, predictor: &Predictor) -> bool {
+        let pattern = OrderPattern::Wr;
+        matches!(predictor, Predictor::Order { pattern: p, .. } if *p == pattern)
+    }
+
+    fn can_deny(&self, coverage: &Coverage, predictor: &Predictor) -> bool {
+        order::can_deny(coverage, predictor)
+    }
+
+    fn occurrence(&self, evidence: &Evidence<'_>, sought: &Predictor) -> Option<Vec<usize>> {
+        let run = evidence.run;
+        let mut waits = waits(run).into_iter();
+        let wait = waits.find(|wait| predictor(run, *wait).as_ref() == Some(sought))?;
+        Some(vec![wait.taken, wait.waiting])
+    }
+
+    fn sentence(&self, predictor: &Predictor, names: &Names) -> Option<String> {
+        let Predictor::Order {
+            location,
+            statements,
+            ..
+        } = predictor
+        else {
+            return None;
+        };
+        let [taken, waiting] = statements.as_slice() else {
+            return None;
+        };
+        let locks = names.locks.contains(taken) && names.locks.contains(waiting);
+        locks.then(|| {
+            let (taken, waiting) = (names.phrase(*taken), names.phrase(*waiting));
+            format!("{taken} held {location} and {waiting} never got it (deadlock)")
+        })
+    }
 }
 
 /// The pairs of a run that failed; one that did not has none.

@@ -10,8 +10,10 @@
 //! Asked of all runs: in one that ended well nobody sleeps at the end, so none of
 //! these held in it, provided that its hooks stand and nothing was lost.
 
-use super::{Observations, deadlock::last_events};
+use super::deadlock::last_events;
+use super::{Coverage, Detector, Found, RecordedRun, order};
 use crate::evidence::order::Evidence;
+use crate::sketch::sentences::Names;
 use sketch_model::{
     EventKind, LocationName, OrderPattern, Predictor, RuntimeAddress, SyncOp, ThreadIndex,
 };
@@ -20,17 +22,53 @@ use std::collections::BTreeMap;
 /// Read, write, sleep, by event number.
 type Missed = [usize; 3];
 
-pub(super) fn observe(evidence: &Evidence<'_>, observations: &mut Observations) {
-    let found = missed(evidence);
-    let predictors = found.iter().filter_map(|found| predictor(evidence, found));
-    observations.held.extend(predictors);
-}
+pub struct MissedWakeup;
 
-/// The events that a predictor names, if the run has them.
-pub fn occurrence(evidence: &Evidence<'_>, sought: &Predictor) -> Option<Vec<usize>> {
-    let mut found = missed(evidence).into_iter();
-    let found = found.find(|found| predictor(evidence, found).as_ref() == Some(sought))?;
-    Some(found.to_vec())
+impl Detector for MissedWakeup {
+    fn name(&self) -> &'static str {
+        "missed wake-up"
+    }
+
+    fn observe(&self, recorded: &RecordedRun<'_>, found: &mut Found) {
+        let evidence = recorded.evidence;
+        let missed = missed(evidence);
+        let predictors = missed.iter().filter_map(|it| predictor(evidence, it));
+        found.held.extend(predictors);
+    }
+
+    fn asks(&self, predictor: &Predictor) -> bool {
+        let pattern = OrderPattern::Rws;
+        matches!(predictor, Predictor::Order { pattern: p, .. } if *p == pattern)
+    }
+
+    fn can_deny(&self, coverage: &Coverage, predictor: &Predictor) -> bool {
+        order::can_deny(coverage, predictor)
+    }
+
+    fn occurrence(&self, evidence: &Evidence<'_>, sought: &Predictor) -> Option<Vec<usize>> {
+        let mut missed = missed(evidence).into_iter();
+        let missed = missed.find(|it| predictor(evidence, it).as_ref() == Some(sought))?;
+        Some(missed.to_vec())
+    }
+
+    fn sentence(&self, predictor: &Predictor, names: &Names) -> Option<String> {
+        let Predictor::Order {
+            location,
+            statements,
+            ..
+        } = predictor
+        else {
+            return None;
+        };
+        let [read, wrote, slept] = statements.as_slice() else {
+            return None;
+        };
+        let [read, wrote, slept] = [read, wrote, slept].map(|s| names.phrase(*s));
+        Some(format!(
+            "{wrote} wrote {location} after {read} read it, and the reader's {slept} then waited \
+             in vain"
+        ))
+    }
 }
 
 /// What sleeping threads of a failed run have missed, the last write of each location.

@@ -8,7 +8,9 @@
 //! watchpoints alone was watchable only from the moment a slot was aimed at the
 //! location; a run in which the watch never saw it therefore cannot tell.
 //!
-//! One file a class beside this one; each adds what held and what is open.
+//! One file a class beside this one: a [`Detector`], which adds what held and what is
+//! open, says which runs can deny its predictors, finds the events to draw, and words
+//! them. A new class is its file, a variant of [`Predictor`] and a line in [`ALL`].
 //!
 //! Predictors of later runs are not known when a run is observed. So a run
 //! keeps, beside what held, the [`Coverage`] from which [`Observations::answer`]
@@ -23,8 +25,8 @@ pub mod unset_memory;
 pub mod value;
 
 use super::evidence::decoded_run::DecodedRun;
-use super::evidence::hot_accesses;
 use super::evidence::order::Evidence;
+use super::sketch::sentences::Names;
 use sketch_model::{
     AgentId, LocationName, Placement, PointKind, Predictor, RunId, Source, StatementId,
     TrackingPlan,
@@ -153,6 +155,81 @@ pub fn hooks(plan: &TrackingPlan, placement: &Placement) -> Hooks {
     Arc::new(plan.sites.iter().flat_map(hooks).collect())
 }
 
+/// What a class is given of a run.
+pub struct RecordedRun<'a> {
+    pub evidence: &'a Evidence<'a>,
+    /// What was to be recorded.
+    pub plan: &'a TrackingPlan,
+}
+
+impl<'a> RecordedRun<'a> {
+    pub fn run(&self) -> &'a DecodedRun {
+        self.evidence.run
+    }
+}
+
+/// What the classes have found in a run so far.
+#[derive(Debug, Default)]
+pub struct Found {
+    pub held: BTreeSet<Predictor>,
+    /// May have held.
+    pub open: BTreeSet<Predictor>,
+    /// What the run could show; each class completes what concerns it.
+    pub coverage: Coverage,
+}
+
+/// One class of predictors.
+pub trait Detector: Sync {
+    fn name(&self) -> &'static str;
+
+    /// Adds what held in this run, and what may have.
+    fn observe(&self, recorded: &RecordedRun<'_>, found: &mut Found);
+
+    /// Whether this class may state such a predictor. Classes may share a form: WR
+    /// on a lock is a deadlock's, WR on other memory an order's.
+    fn asks(&self, predictor: &Predictor) -> bool;
+
+    /// Whether a run that could show `coverage` may say "it did not hold".
+    fn can_deny(&self, coverage: &Coverage, predictor: &Predictor) -> bool;
+
+    /// The events of a run that a predictor names, in its order, for drawing arrows
+    /// between them. A predictor about one statement has none.
+    fn occurrence(&self, _: &Evidence<'_>, _: &Predictor) -> Option<Vec<usize>> {
+        None
+    }
+
+    /// What it says, in the page's words; `None` if it is another class's.
+    fn sentence(&self, predictor: &Predictor, names: &Names) -> Option<String>;
+}
+
+/// Every class. Where two share a form of predictor, the more special one is first.
+pub static ALL: &[&dyn Detector] = &[
+    &branch::Branch,
+    &value::Value,
+    &call_value::CallValue,
+    &unset_memory::UnsetMemory,
+    &deadlock::Deadlock,
+    &missed_wakeup::MissedWakeup,
+    &order::Order,
+];
+
+/// The classes that may state a predictor.
+fn asking(predictor: &Predictor) -> impl Iterator<Item = &'static dyn Detector> {
+    let all = ALL.iter().copied();
+    all.filter(move |class| class.asks(predictor))
+}
+
+/// The events of a run that a predictor names, in its order.
+pub fn occurrence(evidence: &Evidence<'_>, predictor: &Predictor) -> Option<Vec<usize>> {
+    asking(predictor).find_map(|class| class.occurrence(evidence, predictor))
+}
+
+/// What a predictor says, without its counts.
+pub fn sentence(predictor: &Predictor, names: &Names) -> String {
+    let said = asking(predictor).find_map(|class| class.sentence(predictor, names));
+    said.unwrap_or_else(|| "a predictor of no known class held".to_owned())
+}
+
 /// Observes one run.
 pub fn observe(run: &DecodedRun, plan: &TrackingPlan, placement: &Placement) -> Observations {
     observe_hooked(run, plan, &hooks(plan, placement))
@@ -161,44 +238,40 @@ pub fn observe(run: &DecodedRun, plan: &TrackingPlan, placement: &Placement) -> 
 /// Observes one run of a build with these [`hooks`].
 pub fn observe_hooked(run: &DecodedRun, plan: &TrackingPlan, hooks: &Hooks) -> Observations {
     let evidence = Evidence::new(run);
-    let mut observations = Observations {
+    let recorded = RecordedRun {
+        evidence: &evidence,
+        plan,
+    };
+    let mut found = Found {
+        coverage: coverage(run, hooks),
+        ..Found::default()
+    };
+    for class in ALL {
+        class.observe(&recorded, &mut found);
+    }
+    let Found {
+        held,
+        mut open,
+        coverage,
+    } = found;
+    // A proven occurrence outweighs any number of doubtful ones.
+    open.retain(|p| !held.contains(p));
+    Observations {
         run: run.trace.run.clone(),
         agent: run.agent.clone(),
         failed: run.trace.failed,
         weight: run.weight,
-        held: BTreeSet::new(),
-        open: BTreeSet::new(),
-        coverage: coverage(run, plan, hooks),
-    };
-    observations.coverage.saturated = evidence.saturated.clone();
-    // What a failing run lost may have been what it failed of. A successful one is
-    // a sample of what the program does when all is well, and so are the accesses
-    // that were kept of it: hundreds, from its very beginning.
-    if run.trace.failed {
-        observations.coverage.unknown_order = hot_accesses::unknown_order(run);
+        held,
+        open,
+        coverage,
     }
-    branch::observe(run, plan, &mut observations);
-    branch::observe_accounts(run, plan, &mut observations);
-    branch::forget_partial(&mut observations);
-    value::observe(run, plan, &mut observations);
-    value::observe_thinned(run, plan, &mut observations);
-    call_value::observe(run, plan, &mut observations);
-    unset_memory::observe(&evidence, plan, &mut observations);
-    order::observe(&evidence, &mut observations);
-    deadlock::observe(run, &mut observations);
-    missed_wakeup::observe(&evidence, &mut observations);
-    // A proven occurrence outweighs any number of doubtful ones.
-    let held = std::mem::take(&mut observations.held);
-    observations.open.retain(|p| !held.contains(p));
-    observations.held = held;
-    observations
 }
 
-fn coverage(run: &DecodedRun, plan: &TrackingPlan, hooks: &Hooks) -> Coverage {
+/// What the run could show, as far as it concerns all classes.
+fn coverage(run: &DecodedRun, hooks: &Hooks) -> Coverage {
     let mut coverage = Coverage {
         hooks: Arc::clone(hooks),
         complete: run.trace.incomplete.is_empty() && run.holes.is_empty() && !run.missing,
-        branches_traced: plan.traces_branches(),
         ..Coverage::default()
     };
     for event in &run.trace.events {
@@ -230,36 +303,11 @@ impl Observations {
 }
 
 impl Coverage {
-    /// Whether a run that could show this can say "it did not hold".
+    /// Whether a run that could show this can say "it did not hold": every class that
+    /// may state the predictor would have.
     pub fn can_answer(&self, predictor: &Predictor) -> bool {
-        let complete = match predictor {
-            Predictor::Branch { .. } => {
-                let hooked = self.complete && !self.branches_traced;
-                hooked || self.branches_complete
-            }
-            _ => self.complete,
-        };
-        complete && self.shows(predictor)
-    }
-
-    fn shows(&self, predictor: &Predictor) -> bool {
-        match predictor {
-            Predictor::Branch {
-                statement, column, ..
-            } => branch::shown(self, *statement, *column),
-            Predictor::Value {
-                statement,
-                column,
-                location,
-                caller,
-                ..
-            } => value::shown(self, (*statement, *column, location), *caller),
-            Predictor::Order {
-                pattern,
-                location,
-                statements,
-            } => order::shown(self, *pattern, location, statements),
-        }
+        let mut asking = asking(predictor).peekable();
+        asking.peek().is_some() && asking.all(|class| class.can_deny(self, predictor))
     }
 
     /// Whether the hooks of a statement that fit exist and all stand in the build,

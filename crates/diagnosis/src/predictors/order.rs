@@ -14,10 +14,12 @@
 //! unordered write that may lie between, a hole in a record, a hit that may
 //! belong to several statements. Open counts neither way.
 
-use super::{Aspect, Coverage, Observations};
+use super::{Aspect, Coverage, Detector, Found, RecordedRun};
+use crate::evidence::hot_accesses;
 use crate::evidence::hot_accesses::may_be_same;
 use crate::evidence::order::Evidence;
 use crate::evidence::shared_location::{At, Effect, SharedLocation};
+use crate::sketch::sentences::Names;
 use sketch_model::{LocationName, OrderPattern, Predictor, StatementId};
 use std::collections::BTreeSet;
 
@@ -37,23 +39,70 @@ pub struct Occurrence<'a> {
     pub proven: bool,
 }
 
-pub(super) fn observe(evidence: &Evidence<'_>, observations: &mut Observations) {
+pub struct Order;
+
+impl Detector for Order {
+    fn name(&self) -> &'static str {
+        "order"
+    }
+
+    fn observe(&self, recorded: &RecordedRun<'_>, found: &mut Found) {
+        observe(recorded.evidence, found);
+    }
+
+    fn asks(&self, predictor: &Predictor) -> bool {
+        let sleeps = OrderPattern::Rws;
+        matches!(predictor, Predictor::Order { pattern, .. } if *pattern != sleeps)
+    }
+
+    fn can_deny(&self, coverage: &Coverage, predictor: &Predictor) -> bool {
+        can_deny(coverage, predictor)
+    }
+
+    fn occurrence(&self, evidence: &Evidence<'_>, predictor: &Predictor) -> Option<Vec<usize>> {
+        last_occurrence(evidence, predictor)
+    }
+
+    fn sentence(&self, predictor: &Predictor, names: &Names) -> Option<String> {
+        match predictor {
+            Predictor::Order {
+                pattern,
+                location,
+                statements,
+            } => {
+                let phrases: Vec<String> = statements.iter().map(|s| names.phrase(*s)).collect();
+                Some(claim(*pattern, location, &phrases))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn observe(evidence: &Evidence<'_>, found: &mut Found) {
+    let run = evidence.run;
+    found.coverage.saturated = evidence.saturated.clone();
+    // What a failing run lost may have been what it failed of. A successful one is
+    // a sample of what the program does when all is well, and so are the accesses
+    // that were kept of it: hundreds, from its very beginning.
+    if run.trace.failed {
+        found.coverage.unknown_order = hot_accesses::unknown_order(run);
+    }
     let cut_short = occurrences(evidence, &mut |occurrence| {
         let predictors = predictors(evidence, &occurrence);
         match predictors.as_slice() {
             [only] if occurrence.proven => {
-                if !observations.held.contains(only) {
-                    observations.held.insert(only.clone());
+                if !found.held.contains(only) {
+                    found.held.insert(only.clone());
                 }
             }
-            possible => observations.open.extend(possible.iter().cloned()),
+            possible => found.open.extend(possible.iter().cloned()),
         }
     });
-    observations.coverage.saturated.extend(cut_short);
+    found.coverage.saturated.extend(cut_short);
 }
 
 /// The events of the last proven occurrence of a predictor, in its order.
-pub fn last_occurrence(evidence: &Evidence<'_>, predictor: &Predictor) -> Option<Vec<usize>> {
+fn last_occurrence(evidence: &Evidence<'_>, predictor: &Predictor) -> Option<Vec<usize>> {
     let mut best: Option<(u64, Vec<usize>)> = None;
     occurrences(evidence, &mut |occurrence| {
         if !occurrence.proven || predictors(evidence, &occurrence) != [predictor.clone()] {
@@ -67,10 +116,7 @@ pub fn last_occurrence(evidence: &Evidence<'_>, predictor: &Predictor) -> Option
             best = Some((time, occurrence.events.to_vec()));
         }
     });
-    let by_memory = best.map(|(_, events)| events);
-    by_memory
-        .or_else(|| super::deadlock::occurrence(evidence.run, predictor))
-        .or_else(|| crate::predictors::missed_wakeup::occurrence(evidence, predictor))
+    best.map(|(_, events)| events)
 }
 
 /// Finds every occurrence in the run, and returns the locations for which the
@@ -229,7 +275,7 @@ fn location_of<'a>(names: impl Iterator<Item = Option<&'a LocationName>>) -> Loc
 }
 
 /// What each place of a pattern does.
-pub fn aspects(pattern: OrderPattern) -> &'static [Aspect] {
+fn aspects(pattern: OrderPattern) -> &'static [Aspect] {
     use Aspect::{Load as R, Store as W};
     match pattern {
         OrderPattern::Rwr => &[R, W, R],
@@ -243,26 +289,47 @@ pub fn aspects(pattern: OrderPattern) -> &'static [Aspect] {
     }
 }
 
-pub(super) fn shown(
-    coverage: &Coverage,
-    pattern: OrderPattern,
-    location: &LocationName,
-    statements: &[StatementId],
-) -> bool {
+/// Whether a run could have shown an order predictor of any class.
+pub(super) fn can_deny(coverage: &Coverage, predictor: &Predictor) -> bool {
+    let Predictor::Order {
+        pattern,
+        location,
+        statements,
+    } = predictor
+    else {
+        return false;
+    };
     let lost = |statement: &StatementId| {
         let unknown = coverage.unknown_order.iter();
         { unknown }.any(|(s, name)| s == statement && may_be_same(Some(name), location))
     };
-    if coverage.saturated.contains(location) || statements.iter().any(lost) {
+    if !coverage.complete || coverage.saturated.contains(location) || statements.iter().any(lost) {
         return false;
     }
     statements
         .iter()
-        .zip(aspects(pattern))
+        .zip(aspects(*pattern))
         .all(|(statement, aspect)| {
             let hooked = coverage.hooked(*statement, |h| {
                 h.aspect == *aspect && super::may_be(&h.location, location)
             });
             hooked || coverage.watched(*statement, location)
         })
+}
+
+fn claim(pattern: OrderPattern, location: &LocationName, phrases: &[String]) -> String {
+    let does = |at: usize| match aspects(pattern).get(at) {
+        Some(Aspect::Store) => "wrote",
+        _ => "read",
+    };
+    match phrases {
+        [a, b] => format!("{a} {} {location} before {b} {} it", does(0), does(1)),
+        [a, b, c] => format!(
+            "{b} {} {location} after {a} {} it and before the same thread's {c} {} it",
+            does(1),
+            does(0),
+            does(2)
+        ),
+        _ => format!("the order {pattern} on {location} occurred"),
+    }
 }

@@ -12,23 +12,45 @@
 //! copy of a whole record) does so in successful runs too, which is what the ranking
 //! compares with. Where writes were lost, the run cannot tell.
 
-use super::{Aspect, Observations, value};
+use super::{Aspect, Coverage, Detector, Found, RecordedRun, value};
 use crate::evidence::order::Evidence;
+use crate::sketch::sentences::Names;
 use sketch_model::{
-    EventKind, LocationName, Predictor, RuntimeAddress, Source, StatementId, TraceEvent,
-    TrackingPlan, ValueShape,
+    EventKind, LocationName, Predictor, RuntimeAddress, Source, StatementId, TraceEvent, ValueShape,
 };
 use std::collections::{BTreeSet, HashMap};
 
 /// Accesses are at most this wide, so two that overlap share a word.
 const WORD: u64 = 8;
 
-pub(super) fn observe(
-    evidence: &Evidence<'_>,
-    plan: &TrackingPlan,
-    observations: &mut Observations,
-) {
-    let stores = observations.coverage.hooks.iter();
+pub struct UnsetMemory;
+
+impl Detector for UnsetMemory {
+    fn name(&self) -> &'static str {
+        "unset memory"
+    }
+
+    fn observe(&self, recorded: &RecordedRun<'_>, found: &mut Found) {
+        observe(recorded, found);
+    }
+
+    fn asks(&self, predictor: &Predictor) -> bool {
+        let unset = ValueShape::Unwritten;
+        matches!(predictor, Predictor::Value { shape, .. } if *shape == unset)
+    }
+
+    fn can_deny(&self, coverage: &Coverage, predictor: &Predictor) -> bool {
+        value::can_deny(coverage, predictor)
+    }
+
+    fn sentence(&self, predictor: &Predictor, names: &Names) -> Option<String> {
+        value::sentence(predictor, "saw", names)
+    }
+}
+
+fn observe(recorded: &RecordedRun<'_>, found: &mut Found) {
+    let (evidence, plan) = (recorded.evidence, recorded.plan);
+    let stores = found.coverage.hooks.iter();
     let written: BTreeSet<LocationName> = stores
         .filter(|hook| hook.aspect == Aspect::Store && hook.placed)
         .filter_map(|hook| hook.location.clone())
@@ -53,7 +75,7 @@ pub(super) fn observe(
         }
         let (column, caller) = plan.site(site).map_or((0, None), |s| (s.column, s.caller));
         let shape = ValueShape::Unwritten;
-        if !observations.coverage.complete || lost.contains(location) {
+        if !found.coverage.complete || lost.contains(location) {
             let open = |caller| Predictor::Value {
                 statement,
                 column,
@@ -61,9 +83,9 @@ pub(super) fn observe(
                 shape,
                 caller,
             };
-            observations.open.extend([open(None), open(caller)]);
+            found.open.extend([open(None), open(caller)]);
         } else {
-            value::hold(observations, (statement, column, location), shape, caller);
+            value::hold(found, (statement, column, location), shape, caller);
         }
     }
 }

@@ -8,19 +8,46 @@
 //! shapes at that place unobserved in the run: it may have had any of them.
 //! Statements known from watchpoints alone have no column; they use 0.
 
-use super::{Aspect, Coverage, Observations, may_be};
-use crate::evidence::decoded_run::DecodedRun;
+use super::{Aspect, Coverage, Detector, Found, RecordedRun, may_be};
 use crate::evidence::instruction::truncated;
+use crate::sketch::sentences::Names;
 use sketch_model::{
-    EventKind, LocationName, ObservedValue, Predictor, SeenShapes, Source, StatementId,
-    TrackingPlan, ValueShape,
+    EventKind, LocationName, ObservedValue, Predictor, SeenShapes, Source, StatementId, ValueShape,
 };
 
 /// Constants up to this magnitude are predictors of their own.
 const SMALL: u64 = 255;
 
-pub(super) fn observe(run: &DecodedRun, plan: &TrackingPlan, observations: &mut Observations) {
-    for event in &run.trace.events {
+pub struct Value;
+
+impl Detector for Value {
+    fn name(&self) -> &'static str {
+        "value"
+    }
+
+    fn observe(&self, recorded: &RecordedRun<'_>, found: &mut Found) {
+        observe_events(recorded, found);
+        observe_thinned(recorded, found);
+    }
+
+    /// All shapes but the one that is [`super::unset_memory`]'s.
+    fn asks(&self, predictor: &Predictor) -> bool {
+        matches!(predictor, Predictor::Value { location, shape, .. }
+            if !location.is_of_call() && *shape != ValueShape::Unwritten)
+    }
+
+    fn can_deny(&self, coverage: &Coverage, predictor: &Predictor) -> bool {
+        can_deny(coverage, predictor)
+    }
+
+    fn sentence(&self, predictor: &Predictor, names: &Names) -> Option<String> {
+        sentence(predictor, "saw", names)
+    }
+}
+
+fn observe_events(recorded: &RecordedRun<'_>, found: &mut Found) {
+    let plan = recorded.plan;
+    for event in &recorded.run().trace.events {
         let unknown_effect = event.kind == EventKind::Call && event.source == Source::Watchpoint;
         if !matches!(event.kind, EventKind::Read | EventKind::Write) && !unknown_effect {
             continue;
@@ -36,11 +63,11 @@ pub(super) fn observe(run: &DecodedRun, plan: &TrackingPlan, observations: &mut 
         match event.value.filter(|v| v.exact) {
             None => {
                 let place = (statement, column, location);
-                observations.coverage.blurred.insert(place);
+                found.coverage.blurred.insert(place);
             }
             Some(value) => {
                 for shape in shapes(value) {
-                    hold(observations, (statement, column, &location), shape, caller);
+                    hold(found, (statement, column, &location), shape, caller);
                 }
             }
         }
@@ -49,7 +76,7 @@ pub(super) fn observe(run: &DecodedRun, plan: &TrackingPlan, observations: &mut 
 
 /// It held for whoever calls, and for the caller if that is known.
 pub(super) fn hold(
-    observations: &mut Observations,
+    found: &mut Found,
     (statement, column, location): (StatementId, u32, &LocationName),
     shape: ValueShape,
     caller: Option<StatementId>,
@@ -61,19 +88,15 @@ pub(super) fn hold(
         shape,
         caller,
     };
-    observations.held.insert(by(None));
+    found.held.insert(by(None));
     if caller.is_some() {
-        observations.held.insert(by(caller));
+        found.held.insert(by(caller));
     }
 }
 
 /// What is known of accesses that were made too often to be kept one by one.
-pub(super) fn observe_thinned(
-    run: &DecodedRun,
-    plan: &TrackingPlan,
-    observations: &mut Observations,
-) {
-    for access in &run.thinned {
+fn observe_thinned(recorded: &RecordedRun<'_>, found: &mut Found) {
+    for access in &recorded.run().thinned {
         let SeenShapes {
             zero,
             non_zero,
@@ -82,7 +105,7 @@ pub(super) fn observe_thinned(
         let place = (access.statement, access.column, access.location.clone());
         if !zero && !non_zero {
             // Withheld.
-            observations.coverage.blurred.insert(place);
+            found.coverage.blurred.insert(place);
             continue;
         }
         let shapes = [
@@ -90,10 +113,11 @@ pub(super) fn observe_thinned(
             (non_zero, ValueShape::NonZero),
             (negative, ValueShape::Negative),
         ];
-        let caller = plan.site(access.site).and_then(|site| site.caller);
+        let site = recorded.plan.site(access.site);
+        let caller = site.and_then(|site| site.caller);
         for (_, shape) in shapes.into_iter().filter(|(seen, _)| *seen) {
             let at = (access.statement, access.column, &access.location);
-            hold(observations, at, shape, caller);
+            hold(found, at, shape, caller);
         }
     }
 }
@@ -123,22 +147,59 @@ pub fn signed(bits: u64, width: usize) -> i64 {
     ((bits << unused) as i64) >> unused
 }
 
-pub(super) fn shown(
-    coverage: &Coverage,
-    (statement, column, location): (StatementId, u32, &LocationName),
-    caller: Option<StatementId>,
-) -> bool {
-    let place = (statement, column, location.clone());
-    if coverage.blurred.contains(&place) {
+/// Whether a run could have shown a value predictor of any class.
+pub(super) fn can_deny(coverage: &Coverage, predictor: &Predictor) -> bool {
+    let Predictor::Value {
+        statement,
+        column,
+        location,
+        caller,
+        ..
+    } = predictor
+    else {
+        return false;
+    };
+    let place = (*statement, *column, location.clone());
+    if !coverage.complete || coverage.blurred.contains(&place) {
         return false;
     }
     let of_call = location.is_of_call();
-    let hooked = coverage.hooked_for(caller, statement, |h| match h.aspect {
+    let hooked = coverage.hooked_for(*caller, *statement, |h| match h.aspect {
         Aspect::Load | Aspect::Store => {
-            !of_call && h.column == column && may_be(&h.location, location)
+            !of_call && h.column == *column && may_be(&h.location, location)
         }
-        Aspect::Call => of_call && h.column == column,
+        Aspect::Call => of_call && h.column == *column,
         Aspect::Branch => false,
     });
-    hooked || (caller.is_none() && coverage.watched(statement, location))
+    hooked || (caller.is_none() && coverage.watched(*statement, location))
+}
+
+/// "`x = y;` (main, a.c:3), called by `f();` (main, a.c:9), saw queue.length as 0"
+pub(super) fn sentence(predictor: &Predictor, saw: &str, names: &Names) -> Option<String> {
+    let Predictor::Value {
+        statement,
+        location,
+        shape,
+        caller,
+        ..
+    } = predictor
+    else {
+        return None;
+    };
+    let by = caller.map(|caller| format!(", called by {},", names.phrase(caller)));
+    Some(format!(
+        "{}{} {saw} {location} {}",
+        names.phrase(*statement),
+        by.unwrap_or_default(),
+        shape_words(*shape)
+    ))
+}
+
+fn shape_words(shape: ValueShape) -> String {
+    match shape {
+        ValueShape::Zero => "as 0".to_owned(),
+        ValueShape::NonZero => "not 0".to_owned(),
+        ValueShape::Negative | ValueShape::Unwritten => shape.to_string(),
+        ValueShape::Equals(value) => format!("as {}", value as i64),
+    }
 }

@@ -145,19 +145,34 @@ struct Scored {
     held_in: RunSet,
 }
 
-/// Ranks the predictors that held in at least one failing run.
-pub fn rank(population: &Population, looks: u64, nearness: &Nearness) -> Ranking {
-    let scored = scored(population, looks, nearness).into_iter();
+/// Ranks the predictors that held in at least one failing run. Populations are not
+/// pooled, because probing differs between them: each is scored by itself, and a
+/// predictor that several know stands with its best score. All of them together
+/// are what was tested.
+pub fn rank(populations: &[&Population], looks: u64, nearness: &Nearness) -> Ranking {
+    let tested = populations.iter().map(|p| p.tested()).sum();
+    let scored = |population: &&Population| scored(population, tested, looks, nearness);
+    let mut all: Vec<Scored> = populations.iter().flat_map(scored).collect();
+    all.sort_by(better);
+    let mut told: BTreeSet<Predictor> = BTreeSet::new();
+    let mut predictors: Vec<RankedPredictor> = Vec::new();
+    for Scored { ranked, .. } in all {
+        if !told.contains(&ranked.predictor) {
+            told.insert(ranked.predictor.clone());
+            told.extend(ranked.same_runs.iter().cloned());
+            predictors.push(ranked);
+        }
+    }
     Ranking {
-        tested: population.tested(),
+        tested,
         looks,
-        predictors: scored.map(|scored| scored.ranked).collect(),
+        predictors,
     }
 }
 
-/// The same, best first.
-fn scored(population: &Population, looks: u64, nearness: &Nearness) -> Vec<Scored> {
-    let tested = population.tested();
+/// The predictors of one population, best first; those that held in the same runs
+/// stand under the best of them.
+fn scored(population: &Population, tested: u64, looks: u64, nearness: &Nearness) -> Vec<Scored> {
     let mut scored: Vec<Scored> = population
         .candidates()
         .map(
@@ -197,41 +212,6 @@ fn scored(population: &Population, looks: u64, nearness: &Nearness) -> Vec<Score
         }
     }
     leaders
-}
-
-/// Ranks predictors over populations that must not be pooled, because probing
-/// differs between them. Each is scored within a population by itself; one that
-/// several populations know stands with its best score. All of them together
-/// are what was tested.
-pub fn rank_apart(populations: &[&Population], looks: u64, nearness: &Nearness) -> Ranking {
-    if let [only] = populations {
-        return rank(only, looks, nearness);
-    }
-    let tested = populations.iter().map(|p| p.tested()).sum();
-    let mut all: Vec<Scored> = Vec::new();
-    for population in populations {
-        let further = tested as f64 / population.tested().max(1) as f64;
-        for mut scored in scored(population, looks, nearness) {
-            let score = &mut scored.ranked.score;
-            score.corrected_p = (score.corrected_p * further).min(1.0);
-            all.push(scored);
-        }
-    }
-    all.sort_by(better);
-    let mut told: BTreeSet<Predictor> = BTreeSet::new();
-    let mut predictors: Vec<RankedPredictor> = Vec::new();
-    for Scored { ranked, .. } in all {
-        if !told.contains(&ranked.predictor) {
-            told.insert(ranked.predictor.clone());
-            told.extend(ranked.same_runs.iter().cloned());
-            predictors.push(ranked);
-        }
-    }
-    Ranking {
-        tested,
-        looks,
-        predictors,
-    }
 }
 
 fn better(a: &Scored, b: &Scored) -> Ordering {

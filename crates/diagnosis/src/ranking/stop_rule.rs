@@ -52,14 +52,9 @@ pub struct IterationResult {
 
 impl IterationResult {
     pub fn of(iteration: u32, ranking: &Ranking) -> Self {
-        let classes = [
-            PredictorClass::Order,
-            PredictorClass::Value,
-            PredictorClass::Branch,
-        ];
         IterationResult {
             iteration,
-            best: classes
+            best: PredictorClass::ALL
                 .into_iter()
                 .filter_map(|class| ranking.best(class).cloned())
                 .collect(),

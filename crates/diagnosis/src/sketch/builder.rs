@@ -22,7 +22,7 @@ use super::values;
 use crate::evidence::decoded_run::DecodedRun;
 use crate::evidence::order::Evidence;
 use crate::evidence::roles;
-use crate::predictors::order::last_occurrence;
+use crate::predictors::occurrence;
 use crate::ranking::stop_rule::{best_overall, is_good, is_significant};
 use sketch_model::{
     BuildId, CampaignId, Emphasis, FailureKind, FailureSketch, LastWords, OrderArrow, PointKind,
@@ -207,7 +207,7 @@ fn drawn_steps(
     let named = named_predictors(inputs);
     let order = named.iter().find(|p| p.class == PredictorClass::Order);
     let pattern = order
-        .and_then(|p| last_occurrence(&evidence, &p.predictor))
+        .and_then(|p| occurrence(&evidence, &p.predictor))
         .unwrap_or_default();
     let causes: BTreeSet<StatementId> = named
         .iter()
@@ -272,12 +272,8 @@ fn named_predictors<'a>(inputs: &SketchInputs<'a>) -> Vec<&'a RankedPredictor> {
         return causes;
     }
     let beside = beside(inputs);
-    let classes = [
-        PredictorClass::Order,
-        PredictorClass::Value,
-        PredictorClass::Branch,
-    ];
-    let best = classes.into_iter().filter_map(|c| inputs.ranking.best(c));
+    let classes = PredictorClass::ALL.into_iter();
+    let best = classes.filter_map(|c| inputs.ranking.best(c));
     best.filter(|p| {
         let statements = p.predictor.statements();
         separates(p) && (is_significant(p) || !statements.iter().any(|s| beside.contains(s)))

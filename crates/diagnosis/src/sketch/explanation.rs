@@ -32,16 +32,12 @@ const MAKING_DEPTH: usize = 3;
 /// and significant. A symptom is one only if there is nothing better.
 pub fn causes(ranking: &Ranking) -> Vec<&RankedPredictor> {
     let overall = best_overall(ranking);
-    [
-        PredictorClass::Order,
-        PredictorClass::Value,
-        PredictorClass::Branch,
-    ]
-    .into_iter()
-    .filter_map(|class| ranking.best(class))
-    .filter(|best| is_good(best) && is_significant(best))
-    .filter(|best| !best.symptom || overall.is_some_and(|o| o.predictor == best.predictor))
-    .collect()
+    PredictorClass::ALL
+        .into_iter()
+        .filter_map(|class| ranking.best(class))
+        .filter(|best| is_good(best) && is_significant(best))
+        .filter(|best| !best.symptom || overall.is_some_and(|o| o.predictor == best.predictor))
+        .collect()
 }
 
 /// The statements that explain how what `named` say led to the failure; `caller` is

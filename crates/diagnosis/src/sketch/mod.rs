@@ -2,7 +2,6 @@
 
 pub(crate) mod abort_message;
 pub mod builder;
-pub(crate) mod changes;
 pub(crate) mod earlier_writes;
 pub mod explanation;
 pub mod sentences;

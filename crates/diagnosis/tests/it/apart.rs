@@ -1,7 +1,7 @@
 //! Populations that must not be pooled are ranked together and counted apart.
 
 use crate::support::*;
-use diagnosis::{Nearness, Population, observe, rank, rank_apart};
+use diagnosis::{Nearness, Population, observe, rank};
 use sketch_model::OrderPattern;
 
 /// Runs of one plan: the fatal order in `failing` of them, the other in the rest.
@@ -22,21 +22,22 @@ fn population(name: &str, failing: usize, successful: usize) -> Population {
 }
 
 #[test]
-fn one_population_is_ranked_as_ever() {
-    let one = population("a", 3, 30);
-    let nearness = Nearness::default();
-    assert_eq!(rank_apart(&[&one], 2, &nearness), rank(&one, 2, &nearness));
+fn a_population_without_runs_changes_nothing() {
+    let (one, empty) = (population("a", 3, 30), Population::default());
+    let rank = |populations: &[&Population]| rank(populations, 2, &Nearness::default());
+    assert_eq!(rank(&[&one, &empty]), rank(&[&one]));
+    assert_eq!(rank(&[]).predictors, []);
 }
 
 #[test]
 fn counts_are_those_of_the_best_population_and_all_tests_count() {
     let (small, large) = (population("a", 2, 10), population("b", 3, 40));
     let nearness = Nearness::default();
-    let apart = rank_apart(&[&small, &large], 1, &nearness);
-    let alone = rank(&large, 1, &nearness);
+    let apart = rank(&[&small, &large], 1, &nearness);
+    let alone = rank(&[&large], 1, &nearness);
     assert_eq!(
         apart.tested,
-        rank(&small, 1, &nearness).tested + alone.tested
+        rank(&[&small], 1, &nearness).tested + alone.tested
     );
     let fatal = order(OrderPattern::Wr, &[1, 2]);
     let find = |ranking: &sketch_model::Ranking| {

@@ -139,7 +139,7 @@ fn sketch(
 fn the_order_of_store_and_read_is_found_and_drawn() {
     let (slice, plan) = tracked(&[UNLOCK, LOCK, CLEAR, INIT]);
     let population = population(&plan, 9, 41);
-    let ranking = rank(&population, 1, &Nearness::of_slice(&slice));
+    let ranking = rank(&[&population], 1, &Nearness::of_slice(&slice));
 
     let best = ranking.best(PredictorClass::Order).expect("an order");
     assert_eq!(best.predictor, order(OrderPattern::Wr, &[CLEAR, UNLOCK]));
@@ -245,7 +245,7 @@ fn a_store_that_only_a_watchpoint_saw_is_drawn_as_discovered() {
         )
     };
     let population = population_of(&plan, (0..3).map(failing).chain((0..40).map(successful)));
-    let ranking = rank(&population, 1, &Nearness::of_slice(&slice));
+    let ranking = rank(&[&population], 1, &Nearness::of_slice(&slice));
     let best = ranking.best(PredictorClass::Order).expect("an order");
     assert_eq!(best.predictor, order(OrderPattern::Wr, &[CLEAR, UNLOCK]));
     assert_eq!(best.score.support.successful_false, 40);
@@ -323,7 +323,7 @@ fn an_interrupted_increment_is_drawn_as_two_steps() {
     let successful = run("s0", false, "B:R60@10=1 B:W60@20=2 A:W88@30=5");
     let population = population_of(&plan, [failing.clone(), successful.clone()]);
     let lost_update = order(OrderPattern::Rww, &[UNLOCK, CLEAR, UNLOCK]);
-    let mut ranking = rank(&population, 1, &Nearness::of_slice(&slice));
+    let mut ranking = rank(&[&population], 1, &Nearness::of_slice(&slice));
     // Two statements are preferred to three; here we look at the three.
     for ranked in &mut ranking.predictors {
         if ranked.same_runs.contains(&lost_update) {
@@ -371,7 +371,7 @@ fn unobserved_runs_are_in_the_sentence() {
     let mut population = population(&plan, 3, 40);
     let unordered = run("s99", false, "B:R60@10-40 A:W88@20-50");
     population.add(&observe(&unordered, &plan, &everything_placed()));
-    let ranking = rank(&population, 1, &Nearness::of_slice(&slice));
+    let ranking = rank(&[&population], 1, &Nearness::of_slice(&slice));
     let drawn = failing_run(0);
     let sketch = sketch(&slice, &plan, &ranking, Some(&drawn), &provenance(4, 3, 41));
     assert!(
@@ -398,7 +398,7 @@ fn of_many_threads_the_failing_one_and_those_of_the_pattern_are_drawn() {
         &format!("{script} T:R60@70=7000000 S:W88@80=0"),
     );
     let population = population_of(&plan, [failing.clone(), successful.clone()]);
-    let ranking = rank(&population, 1, &Nearness::of_slice(&slice));
+    let ranking = rank(&[&population], 1, &Nearness::of_slice(&slice));
     let sketch = sketch(
         &slice,
         &plan,
@@ -421,7 +421,7 @@ fn an_order_that_holds_in_all_runs_is_no_root_cause() {
     let script = "A:W80@10=7000000 B:R60@20=7000000";
     let failing = run("f0", true, script);
     let population = population_of(&plan, [failing.clone(), run("s0", false, script)]);
-    let ranking = rank(&population, 1, &Nearness::of_slice(&slice));
+    let ranking = rank(&[&population], 1, &Nearness::of_slice(&slice));
     let best = ranking.best(PredictorClass::Order).expect("an order");
     assert_eq!(best.predictor, order(OrderPattern::Wr, &[INIT, UNLOCK]));
     let sketch = sketch(

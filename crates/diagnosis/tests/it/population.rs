@@ -58,7 +58,7 @@ fn weights_shift_precision_and_not_counts() {
     let mut rare = observed("s1", false, "A:W1@10=0 B:R2@20=0");
     rare.weight = 3.0; // stands for three successful runs
     runs.push(rare);
-    let ranking = rank(&population(&runs), 1, &nearness());
+    let ranking = rank(&[&population(&runs)], 1, &nearness());
     let score = ranking.predictors[0].score;
     assert_eq!(score.precision, 0.25);
     assert_eq!(
@@ -73,7 +73,7 @@ fn only_what_held_in_a_failing_run_is_ranked_and_all_that_held_is_tested() {
         observed("s1", false, "B:R2@10=5 A:W1@20=0"),
         observed("f1", true, "A:W1@10=0 B:R2@20=0"),
     ];
-    let ranking = rank(&population(&runs), 4, &nearness());
+    let ranking = rank(&[&population(&runs)], 4, &nearness());
     // RW 2 1, WR 1 2; 1 zero; 2 nonzero, 2 equals 5, 2 from nowhere, 2 zero.
     assert_eq!((ranking.tested, ranking.looks), (7, 4));
     assert!(
@@ -107,7 +107,7 @@ fn significance_pays_for_every_predictor_and_every_look() {
         population.add(&observed(&format!("s{id}"), false, "B:R2@10=5 A:W1@20=0"));
     }
     let corrected = |looks| {
-        rank(&population, looks, &nearness()).predictors[0]
+        rank(&[&population], looks, &nearness()).predictors[0]
             .score
             .corrected_p
     };
@@ -124,7 +124,7 @@ fn among_equals_the_failing_statement_comes_first_and_the_rest_stand_with_it() {
         observed("f1", true, "B:R1@1 A:W1@10=0 B:R3@20=0 B:R2@30=0"),
         observed("s1", false, "B:R1@1 B:R3@20=5 B:R2@30=5 A:W1@50=0"),
     ];
-    let ranking = rank(&population(&runs), 1, &nearness());
+    let ranking = rank(&[&population(&runs)], 1, &nearness());
     let best = ranking
         .best(sketch_model::PredictorClass::Order)
         .expect("an order");
@@ -268,7 +268,7 @@ proptest! {
 
     #[test]
     fn ranks_do_not_depend_on_order_or_repetition(runs in any_runs(), order in any::<u64>()) {
-        let ranked = |runs: &[Observations]| rank(&population(runs), 1, &nearness());
+        let ranked = |runs: &[Observations]| rank(&[&population(runs)], 1, &nearness());
         prop_assert_eq!(ranked(&runs), ranked(&otherwise(&runs, order)));
     }
 

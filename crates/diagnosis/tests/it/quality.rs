@@ -30,7 +30,7 @@ fn the_example_of_figure_13() {
         add(format!("s{id}"), false, "A:R1@10 A:R3@30 A:R4@40 B:W2@50");
     }
     let nearness = Nearness::new(StatementId(4), BTreeMap::new());
-    let ranking = rank(&population, 1, &nearness);
+    let ranking = rank(&[&population], 1, &nearness);
     let best = ranking.best(PredictorClass::Order).unwrap();
     assert_eq!(best.predictor, order(OrderPattern::Rwr, &[1, 2, 3]));
     assert_eq!(best.score.f_measure, 1.0);

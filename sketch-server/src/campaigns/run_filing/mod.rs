@@ -1,5 +1,5 @@
-//! What follows from runs that arrived. What follows from jobs and from developers'
-//! words stands in `orders`.
+//! Files accepted runs: assigns each to a campaign and updates its counts. What
+//! follows from jobs and from steering stands in `orders`.
 //!
 //! A batch of runs becomes one [`Changes`] value, committed at once. What this
 //! process keeps in memory is a copy: should the commit fail, because the storage
@@ -13,20 +13,18 @@
 mod orders;
 mod traces;
 
-use super::campaign::Campaign;
-use super::diagnose::Tracking;
-use super::traced_runs::KeptTrace;
-use crate::builds::locate::LocatedFailure;
 use crate::builds::trace_map::TraceMap;
 use crate::builds::workshop::{BuildCode, WorkshopError};
 use crate::jobs::prepare_iteration::Tools;
 use crate::storage::{
-    Arrival, BuildCounts, Changes, Filing, Revised, RunRole, Storage, StorageError, StoredRun,
+    Arrival, BuildCounts, Changes, CountedAs, Filing, Revised, Storage, StorageError, StoredRun,
 };
-use diagnosis::same_picture;
+use diagnosis::campaign::iteration::Iteration;
+use diagnosis::campaign::traced_runs::KeptTrace;
+use diagnosis::campaign::{Campaign, LocatedFailure};
 use sketch_model::{
-    BuildId, CampaignId, CampaignState, FailureReport, FailureSignature, FailureSketch, Outcome,
-    RunRecord, VariantRef,
+    BuildId, CampaignId, FailureReport, FailureSignature, FailureSketch, Outcome, RunRecord,
+    VariantRef,
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::future::Future;
@@ -45,7 +43,8 @@ pub struct Desk {
     storage: Arc<dyn Storage>,
     tools: Tools,
     campaigns: BTreeMap<CampaignId, Revised>,
-    tracking: HashMap<CampaignId, Tracking>,
+    /// What the current iteration of each campaign has shown.
+    iterations: HashMap<CampaignId, Iteration>,
     /// The last sketch of campaigns that are being tracked.
     published: HashMap<CampaignId, FailureSketch>,
     codes: HashMap<(BuildId, Option<VariantRef>), Arc<dyn BuildCode>>,
@@ -82,7 +81,7 @@ impl Desk {
             storage,
             tools,
             campaigns: BTreeMap::new(),
-            tracking: HashMap::new(),
+            iterations: HashMap::new(),
             published: HashMap::new(),
             codes: HashMap::new(),
             trace_maps: HashMap::new(),
@@ -114,7 +113,7 @@ impl Desk {
                 }
             };
             for revised in &changes.campaigns {
-                self.ahead.insert(revised.campaign.id);
+                self.ahead.insert(revised.campaign.id());
                 self.follow(revised.clone());
             }
             absorb(&mut batch, changes);
@@ -125,10 +124,10 @@ impl Desk {
     fn considered(&mut self, run: &StoredRun) -> Result<Changes, StorageError> {
         let considered = catch_unwind(AssertUnwindSafe(|| self.consider(run)));
         considered.unwrap_or_else(|_| {
-            tracing::error!(run = %run.record.id, "a run came upon a defect of this server and counts for nothing");
+            tracing::error!(run = %run.record.id, "internal error while processing a run; it is not counted");
             self.forget(run.record.variant);
             Ok(Changes {
-                filings: vec![filing(run, RunRole::Refused)],
+                filings: vec![filing(run, CountedAs::Refused)],
                 ..Changes::default()
             })
         })
@@ -163,29 +162,39 @@ impl Desk {
 
     fn forget_campaign(&mut self, id: CampaignId) {
         self.campaigns.remove(&id);
-        self.tracking.remove(&id);
+        self.iterations.remove(&id);
         self.published.remove(&id);
     }
 
     /// Notes when a failure was seen, whatever the run counted as.
     fn note_seen(&self, signature: &FailureSignature, changes: &mut Changes) {
         let changing = changes.campaigns.iter_mut().rev();
-        let mut changing = changing.filter(|c| c.campaign.signature == *signature);
+        let mut changing = changing.filter(|c| c.campaign.identity.signature == *signature);
         let now = crate::campaigns::fleet::now();
         if let Some(changing) = changing.next() {
-            changing.campaign.seen.get_or_insert_default().note(now);
+            changing
+                .campaign
+                .learned
+                .seen
+                .get_or_insert_default()
+                .note(now);
             return;
         }
         if let Some(known) = self.known(signature) {
             let mut known = known.clone();
-            known.campaign.seen.get_or_insert_default().note(now);
+            known
+                .campaign
+                .learned
+                .seen
+                .get_or_insert_default()
+                .note(now);
             changes.campaigns.push(known);
         }
     }
 
     fn known(&self, signature: &FailureSignature) -> Option<&Revised> {
         let mut known = self.campaigns.values();
-        known.find(|known| known.campaign.signature == *signature)
+        known.find(|known| known.campaign.identity.signature == *signature)
     }
 
     /// The counters of a build before a run, which they count from now on.
@@ -207,21 +216,21 @@ impl Desk {
             Outcome::Failure(report) => Some(self.failure(record, report)?),
         };
         let mut changes = Changes::default();
-        let role = match record.variant {
-            None => RunRole::Untracked,
-            Some(variant) => self.tracked_role(record, variant, failure.as_ref()),
+        let counted_as = match record.variant {
+            None => CountedAs::Untracked,
+            Some(variant) => self.tracked_as(record, variant, failure.as_ref()),
         };
-        changes.filings.push(filing(run, role));
+        changes.filings.push(filing(run, counted_as));
         let signature = failure.as_ref().map(|f| f.signature.clone());
         if let Some(failure) = failure {
-            self.note_failure(record, failure, role, before, &mut changes);
+            self.note_failure(record, failure, counted_as, before, &mut changes);
         }
         let counted = matches!(
-            role,
-            RunRole::Failing | RunRole::Successful | RunRole::OtherFailure
+            counted_as,
+            CountedAs::Failing | CountedAs::Successful | CountedAs::OtherFailure
         );
         if let Some(variant) = record.variant.filter(|_| counted) {
-            self.count_tracked(record, variant, role, after, &mut changes)?;
+            self.count_tracked(record, variant, counted_as, after, &mut changes)?;
         }
         if record.variant.is_none() && record.pt.is_some() {
             self.take_traced(record, signature.as_ref(), after, &mut changes)?;
@@ -232,17 +241,17 @@ impl Desk {
         Ok(changes)
     }
 
-    fn tracked_role(
+    fn tracked_as(
         &self,
         record: &RunRecord,
         variant: VariantRef,
         failure: Option<&Failure>,
-    ) -> RunRole {
+    ) -> CountedAs {
         match self.campaigns.get(&variant.campaign) {
-            Some(Revised { campaign, .. }) if campaign.build == record.build => {
-                campaign.role_of(variant.iteration, failure.map(|f| &f.signature))
+            Some(Revised { campaign, .. }) if campaign.identity.build == record.build => {
+                campaign.counted_as(variant, failure.map(|f| &f.signature))
             }
-            _ => RunRole::Refused,
+            _ => CountedAs::Refused,
         }
     }
 
@@ -251,12 +260,12 @@ impl Desk {
         &self,
         record: &RunRecord,
         failure: Failure,
-        role: RunRole,
+        counted_as: CountedAs,
         before: BuildCounts,
         changes: &mut Changes,
     ) {
         let known = self.known(&failure.signature);
-        if known.is_some() && role != RunRole::Untracked {
+        if known.is_some() && counted_as != CountedAs::Untracked {
             return;
         }
         let mut revised = known
@@ -264,10 +273,10 @@ impl Desk {
             .unwrap_or_else(|| Revised::new(self.new_campaign(&record.build, failure, before)));
         // What somebody decoded before sending comes from no agent of the fleet.
         if record.pt.as_ref().is_none_or(|pt| pt.decoded.is_none()) {
-            revised.campaign.fleet.insert(record.tier);
+            revised.campaign.learned.fleet.insert(record.tier);
         }
-        if role == RunRole::Untracked {
-            revised.campaign.untracked_failures += 1;
+        if counted_as == CountedAs::Untracked {
+            revised.campaign.learned.untracked_failures += 1;
         }
         changes.campaigns.push(revised);
     }
@@ -282,10 +291,10 @@ impl Desk {
         tracing::info!(campaign = %id, title = failure.title, "a new failure");
         let named = (failure.signature, failure.title);
         match failure.located {
-            Ok(located) => Campaign {
-                sigma: self.tools.workshop.first_sigma(),
-                ..Campaign::begin(id, build.clone(), program, located, before)
-            },
+            Ok(located) => {
+                let sigma = self.tools.workshop.first_sigma();
+                Campaign::begin(id, build.clone(), program, located, before, sigma)
+            }
             Err(problem) => {
                 Campaign::impossible(id, build.clone(), program, named, before, problem)
             }
@@ -297,7 +306,7 @@ impl Desk {
         &mut self,
         record: &RunRecord,
         variant: VariantRef,
-        role: RunRole,
+        counted_as: CountedAs,
         counts: BuildCounts,
         changes: &mut Changes,
     ) -> Result<(), StorageError> {
@@ -308,10 +317,10 @@ impl Desk {
             mut campaign,
             revision,
         } = known;
-        self.ensure_tracking(&campaign)?;
+        self.ensure_iteration(&campaign)?;
         let traced = self.traced(record);
-        let Some(tracking) = self.tracking.get_mut(&campaign.id) else {
-            campaign.fail(
+        let Some(iteration) = self.iterations.get_mut(&campaign.id()) else {
+            let campaign = campaign.fail(
                 "the files of its tracked build are no longer in the data folder, so its runs \
                  cannot be read"
                     .into(),
@@ -319,19 +328,20 @@ impl Desk {
             changes.campaigns.push(Revised { campaign, revision });
             return Ok(());
         };
-        campaign.count_for(variant.plan, role);
-        campaign.fleet.insert(record.tier);
-        if role != RunRole::OtherFailure {
-            tracking.add(record, traced.as_ref());
+        campaign.count(variant.plan, counted_as);
+        campaign.learned.fleet.insert(record.tier);
+        if counted_as != CountedAs::OtherFailure {
+            iteration.add(record, traced.as_ref());
         }
-        let worth_a_look = role == RunRole::Failing || tracking.can_say_more(&campaign);
-        let failure = campaign.failure.clone();
-        if let Some(failure) = failure.filter(|_| worth_a_look && campaign.look_is_due()) {
-            let version = campaign.sketch_version + 1;
-            let look = tracking.look(&campaign, &failure, version, counts);
+        let worth_a_look = counted_as == CountedAs::Failing || iteration.can_say_more(&campaign);
+        if worth_a_look
+            && campaign.look_is_due()
+            && let Some(look) = iteration.look(&campaign, counts)
+        {
             let sketch = self.numbered(look.sketch, &mut campaign)?;
-            let step = campaign.judge(look.verdict);
-            tracing::info!(campaign = %campaign.id, version = sketch.version, ?step, "a look");
+            let step;
+            (campaign, step) = campaign.judge(look.verdict);
+            tracing::info!(campaign = %campaign.id(), version = sketch.version, ?step, "a look");
             changes.sketches.push(sketch);
         }
         changes.campaigns.push(Revised { campaign, revision });
@@ -345,46 +355,44 @@ impl Desk {
         mut sketch: FailureSketch,
         campaign: &mut Campaign,
     ) -> Result<FailureSketch, StorageError> {
-        let last = match self.published.remove(&campaign.id) {
+        let last = match self.published.remove(&campaign.id()) {
             Some(last) => Some(last),
-            None => self.wait(self.storage.sketch(campaign.id, None))?,
+            None => self.wait(self.storage.sketch(campaign.id(), None))?,
         };
         sketch.version = match last {
-            Some(last) if same_picture(&last, &sketch) => last.version,
+            Some(last) if viewer::changes(&last, &sketch).is_empty() => last.version,
             _ => campaign.next_sketch(),
         };
-        self.published.insert(campaign.id, sketch.clone());
+        self.published.insert(campaign.id(), sketch.clone());
         Ok(sketch)
     }
 
-    /// Makes sure that the population of the current iteration is in memory.
-    fn ensure_tracking(&mut self, campaign: &Campaign) -> Result<(), StorageError> {
-        if self.tracking.contains_key(&campaign.id) {
+    /// Makes sure that what the current iteration has shown is in memory.
+    fn ensure_iteration(&mut self, campaign: &Campaign) -> Result<(), StorageError> {
+        let build = &campaign.identity.build;
+        if self.iterations.contains_key(&campaign.id()) {
             return Ok(());
         }
-        let Some(slice) = self.wait(self.storage.slice(campaign.id))? else {
+        let Some(slice) = self.wait(self.storage.slice(campaign.id()))? else {
             return Ok(());
         };
-        let mut tracking = Tracking::new(slice.clone());
-        self.add_traced_runs(&mut tracking, campaign, &slice)?;
-        let built = match campaign.state {
-            CampaignState::Tracking => campaign.plan_numbers(),
-            _ => Vec::new(),
-        };
-        for plan in built {
-            let variant = campaign.variant(plan);
-            let Some(mut iteration) = self.wait(self.storage.iteration(variant))? else {
+        let mut iteration = Iteration::new(slice.clone());
+        self.add_traced_runs(&mut iteration, campaign, &slice)?;
+        let plans = campaign.tracking().map_or(&[][..], |it| &it.plans);
+        for plan in plans {
+            let variant = campaign.variant(plan.plan);
+            let Some(mut built) = self.wait(self.storage.iteration(variant))? else {
                 return Ok(());
             };
-            if iteration.plan.traces_branches()
-                && let Ok(map) = self.trace_map(&campaign.build, Some(variant))
+            if built.plan.traces_branches()
+                && let Ok(map) = self.trace_map(build, Some(variant))
             {
-                map.place_branches(&iteration.plan, &mut iteration.placement);
+                map.place_branches(&built.plan, &mut built.placement);
             }
-            let Ok(code) = self.code(&campaign.build, Some(variant))? else {
+            let Ok(code) = self.code(build, Some(variant))? else {
                 return Ok(());
             };
-            tracking.add_plan(iteration, code);
+            iteration.add_plan(variant, built.plan, &built.placement, code);
             let mut after = Arrival(0);
             loop {
                 let runs = self.wait(self.storage.counted(variant, after, READ_BACK))?;
@@ -392,11 +400,11 @@ impl Desk {
                 after = last.arrival;
                 for run in &runs {
                     let traced = self.traced(&run.record);
-                    tracking.add(&run.record, traced.as_ref());
+                    iteration.add(&run.record, traced.as_ref());
                 }
             }
         }
-        self.tracking.insert(campaign.id, tracking);
+        self.iterations.insert(campaign.id(), iteration);
         Ok(())
     }
 
@@ -438,12 +446,12 @@ impl Desk {
     /// The known failure that this one is a part of, as far as its stack goes.
     fn known_as(&self, build: &BuildId, located: &LocatedFailure) -> Option<FailureSignature> {
         let known = self.campaigns.values().map(|revised| &revised.campaign);
-        let mut known = known.filter(|c| c.build == *build);
+        let mut known = known.filter(|c| c.identity.build == *build);
         let same = known.find(|campaign| {
-            let whole = campaign.failure.as_ref();
+            let whole = campaign.identity.failure.as_ref();
             whole.is_some_and(|whole| located.is_cut_from(whole))
         });
-        same.map(|campaign| campaign.signature.clone())
+        same.map(|campaign| campaign.identity.signature.clone())
     }
 
     /// The code that a run executed: P's, or that of a tracked build.
@@ -489,7 +497,7 @@ impl Desk {
     fn commit(&mut self, changes: Changes) -> Result<(), StorageError> {
         let campaigns = changes.campaigns.clone();
         if let Err(error) = self.wait(self.storage.commit(changes)) {
-            self.ahead.extend(campaigns.iter().map(|c| c.campaign.id));
+            self.ahead.extend(campaigns.iter().map(|c| c.campaign.id()));
             self.fall_back();
             return Err(error);
         }
@@ -506,20 +514,20 @@ impl Desk {
         let campaign = &revised.campaign;
         let same_iteration = self
             .campaigns
-            .get(&campaign.id)
-            .is_some_and(|old| old.campaign.iteration == campaign.iteration);
-        if campaign.state != CampaignState::Tracking || !same_iteration {
-            self.tracking.remove(&campaign.id);
+            .get(&campaign.id())
+            .is_some_and(|old| old.campaign.iteration() == campaign.iteration());
+        if campaign.tracking().is_none() || !same_iteration {
+            self.iterations.remove(&campaign.id());
         }
         if campaign.is_over() {
-            self.published.remove(&campaign.id);
+            self.published.remove(&campaign.id());
         }
-        self.campaigns.insert(campaign.id, revised);
+        self.campaigns.insert(campaign.id(), revised);
     }
 
     fn forget(&mut self, variant: Option<VariantRef>) {
         if let Some(variant) = variant {
-            self.tracking.remove(&variant.campaign);
+            self.iterations.remove(&variant.campaign);
         }
     }
 
@@ -533,7 +541,7 @@ fn absorb(batch: &mut Changes, changes: Changes) {
     batch.filings.extend(changes.filings);
     for revised in changes.campaigns {
         let mut known = batch.campaigns.iter_mut();
-        match known.find(|known| known.campaign.id == revised.campaign.id) {
+        match known.find(|known| known.campaign.id() == revised.campaign.id()) {
             Some(known) => *known = revised,
             None => batch.campaigns.push(revised),
         }
@@ -543,11 +551,11 @@ fn absorb(batch: &mut Changes, changes: Changes) {
     batch.sketches.extend(changes.sketches);
 }
 
-fn filing(run: &StoredRun, role: RunRole) -> Filing {
+fn filing(run: &StoredRun, counted_as: CountedAs) -> Filing {
     Filing {
         arrival: run.arrival,
         build: run.record.build.clone(),
-        role,
+        counted_as,
         failed: run.record.failed(),
         untracked: run.record.variant.is_none(),
     }

@@ -1,24 +1,22 @@
-//! What follows from events that are not runs: a job to begin, a job that reported,
-//! a developer's word.
+//! What changes a campaign beside runs: a job to begin, a job that reported, a
+//! developer's steering.
 //!
 //! A developer may be talking to any server, and a job may be another server's than
 //! the one that files the campaign's runs. Each change is therefore made to the
 //! campaign as the storage has it now, and again if that has changed meanwhile.
 
 use super::Desk;
-use crate::campaigns::campaign::Campaign;
-use crate::campaigns::diagnose::{self, Tracking};
 use crate::campaigns::engine::Steered;
-use crate::campaigns::plans::PlanRuns;
-use crate::http::steering::Steering;
 use crate::jobs::prepare_iteration::{Job, JobReport};
 use crate::storage::{Changes, Revised, StorageError};
-use sketch_model::{CampaignId, CampaignState};
+use diagnosis::campaign::iteration::{Iteration, first_sketch};
+use diagnosis::campaign::{Campaign, PlanRuns, Steering};
+use sketch_model::{CampaignId, FailureSketch, Slice};
 
 /// Patch versions of one job: more than it can have plans.
 const VERSIONS_OF_A_JOB: u64 = 64;
 
-/// How often a developer's word is tried while other servers change the campaign.
+/// How often steering is tried while other servers change the campaign.
 const TRIES: usize = 5;
 
 impl Desk {
@@ -29,12 +27,12 @@ impl Desk {
         };
         self.refresh()?;
         let waiting = self.campaigns.get(&id).map(|revised| &revised.campaign);
-        let Some(campaign) = waiting.filter(|c| c.state == CampaignState::Preparing) else {
+        let Some(campaign) = waiting.filter(|c| c.is_preparing()) else {
             return Ok(None);
         };
         Ok(Some(Job {
             campaign: campaign.clone(),
-            slice: self.wait(self.storage.slice(campaign.id))?,
+            slice: self.wait(self.storage.slice(campaign.id()))?,
             patch_version: self.wait(self.storage.reserve_patch_versions(VERSIONS_OF_A_JOB))?,
             patch_versions: VERSIONS_OF_A_JOB,
         }))
@@ -47,97 +45,98 @@ impl Desk {
         let Some(Revised { campaign, revision }) = self.campaigns.get(&id).cloned() else {
             return Ok(());
         };
-        let mut campaign = campaign;
-        if campaign.state != CampaignState::Preparing {
+        if !campaign.is_preparing() {
             return Ok(());
         }
         // Steered on while its job was going: this is not the build it waits for.
         if let JobReport::Built(_, builds, _) = &report
             && builds
                 .iter()
-                .any(|built| built.variant.iteration != campaign.iteration)
+                .any(|built| built.variant.iteration != campaign.iteration())
         {
             return Ok(());
         }
         let mut changes = Changes::default();
-        match report {
+        let campaign = match report {
             JobReport::Sliced(_, slice) => {
-                campaign.sliced(slice.entries.len() as u32);
-                if let Some(failure) = campaign.failure.clone() {
-                    let version = campaign.next_sketch();
-                    let counts = self.wait(self.storage.build_counts(&campaign.build))?;
-                    let mut tracking = Tracking::new(slice.clone());
-                    self.add_traced_runs(&mut tracking, &campaign, &slice)?;
-                    // Before any tracked run a traced one may have failed already.
-                    let sketch = match campaign.traced.is_empty() {
-                        true => {
-                            diagnose::first_sketch(&campaign, &failure, &slice, version, counts)
-                        }
-                        false => tracking.look(&campaign, &failure, version, counts).sketch,
-                    };
+                let mut campaign = campaign.sliced(slice.entries.len() as u32);
+                if let Some(mut sketch) = self.sketch_of_slice(&campaign, &slice)? {
+                    sketch.version = campaign.next_sketch();
                     changes.sketches.push(sketch);
                 }
                 changes.slices.push((id, slice));
+                campaign
             }
             JobReport::Built(_, iterations, sigma) => {
-                let plans = iterations.iter().map(|i| PlanRuns::of(&i.plan));
-                campaign.built_for(sigma, plans.collect());
+                let plans = iterations.iter().map(|i| PlanRuns::of(&i.plan)).collect();
                 changes.iterations = iterations;
+                campaign.built(sigma, plans)
             }
             JobReport::Failed(_, problem) => {
                 tracing::warn!(campaign = %id, problem, "a campaign cannot go on");
-                campaign.fail(problem);
+                campaign.fail(problem)
             }
             // It is still preparing, and its job is run again.
             JobReport::Interrupted(..) => return Ok(()),
-        }
+        };
         changes.campaigns.push(Revised { campaign, revision });
         self.commit(changes)
     }
 
-    /// Stops a campaign; `None` if there is none of that number.
-    pub fn stop(&mut self, id: CampaignId) -> Result<Option<Campaign>, StorageError> {
-        let stopped = self.change(id, |_, campaign| {
-            campaign.stop();
-            Ok(Ok(()))
-        })?;
-        Ok(stopped.and_then(Result::ok))
-    }
-
-    /// Does with a campaign what a developer asks, or says why it cannot be done.
-    pub fn steer(&mut self, id: CampaignId, steering: Steering) -> Steered {
-        self.change(id, |desk, campaign| {
-            let plan = campaign.plan_numbers().first().copied().unwrap_or(0);
-            let built = desk.wait(desk.storage.iteration(campaign.variant(plan)))?;
-            let steered = campaign.steer(steering, built.is_some());
-            Ok(steered.map_err(str::to_owned))
-        })
-    }
-
-    /// Changes a campaign as it is now, again if another server did so meanwhile.
-    fn change(
+    /// The first sketch. Before any tracked run a traced one may have failed already.
+    fn sketch_of_slice(
         &mut self,
-        id: CampaignId,
-        change: impl Fn(&Desk, &mut Campaign) -> Result<Result<(), String>, StorageError>,
-    ) -> Steered {
+        campaign: &Campaign,
+        slice: &Slice,
+    ) -> Result<Option<FailureSketch>, StorageError> {
+        let build = &campaign.identity.build;
+        let counts = self.wait(self.storage.build_counts(build))?;
+        if campaign.learned.traced.is_empty() {
+            return Ok(first_sketch(campaign, slice, counts));
+        }
+        let mut iteration = Iteration::new(slice.clone());
+        self.add_traced_runs(&mut iteration, campaign, slice)?;
+        Ok(iteration.look(campaign, counts).map(|look| look.sketch))
+    }
+
+    /// Does with a campaign what a developer asks, as it is now and again if another
+    /// server changed it meanwhile.
+    pub fn steer(&mut self, id: CampaignId, steering: Steering) -> Result<Steered, StorageError> {
         for tries_left in (0..TRIES).rev() {
             self.refresh()?;
-            let Some(mut revised) = self.campaigns.get(&id).cloned() else {
-                return Ok(None);
+            let Some(Revised { campaign, revision }) = self.campaigns.get(&id).cloned() else {
+                return Ok(Steered::NoSuchCampaign);
             };
-            if let Err(why) = change(self, &mut revised.campaign)? {
-                return Ok(Some(Err(why)));
-            }
+            let campaign = match campaign.steer(steering) {
+                Ok(campaign) => self.with_its_builds(campaign)?,
+                Err(why) => return Ok(Steered::Refused(why)),
+            };
             let changes = Changes {
-                campaigns: vec![revised.clone()],
+                campaigns: vec![Revised {
+                    campaign: campaign.clone(),
+                    revision,
+                }],
                 ..Changes::default()
             };
             match self.commit(changes) {
-                Ok(()) => return Ok(Some(Ok(revised.campaign))),
+                Ok(()) => return Ok(Steered::Done(Box::new(campaign))),
                 Err(error) if error.is_conflict() && tries_left > 0 => {}
                 Err(error) => return Err(error),
             }
         }
         Err(StorageError::Conflict { what: "campaign" })
+    }
+
+    /// A campaign that is to track builds which are not there makes them again.
+    fn with_its_builds(&self, campaign: Campaign) -> Result<Campaign, StorageError> {
+        let plans = campaign.tracking().map(|tracking| &tracking.plans);
+        let Some(first) = plans.and_then(|plans| plans.first()) else {
+            return Ok(campaign);
+        };
+        let built = self.wait(self.storage.iteration(campaign.variant(first.plan)))?;
+        Ok(match built {
+            Some(_) => campaign,
+            None => campaign.rebuild(),
+        })
     }
 }

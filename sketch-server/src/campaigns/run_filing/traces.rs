@@ -7,11 +7,10 @@
 
 use super::Desk;
 use crate::builds::trace_map::TraceMap;
-use crate::campaigns::campaign::Campaign;
-use crate::campaigns::diagnose::Tracking;
-use crate::campaigns::plans::TRACED;
-use crate::campaigns::traced_runs::{KeptTrace, StoredTrace, traced_plan, untouched};
 use crate::storage::{BuildCounts, Changes, Revised, StorageError};
+use diagnosis::campaign::Campaign;
+use diagnosis::campaign::iteration::Iteration;
+use diagnosis::campaign::traced_runs::{KeptTrace, StoredTrace, TRACED, traced_plan};
 use sketch_model::{
     BuildId, CampaignId, FailureSignature, Placement, RunRecord, Slice, TracedRun, VariantRef,
 };
@@ -79,17 +78,17 @@ impl Desk {
             blob: self.tools.blobs.put(&bytes)?,
         };
         let mut concerned: Vec<Revised> = changes.campaigns.clone();
-        let changing: Vec<CampaignId> = concerned.iter().map(|it| it.campaign.id).collect();
+        let changing: Vec<CampaignId> = concerned.iter().map(|it| it.campaign.id()).collect();
         let others = self.campaigns.values();
         concerned.extend(
             others
-                .filter(|it| !changing.contains(&it.campaign.id))
+                .filter(|it| !changing.contains(&it.campaign.id()))
                 .cloned(),
         );
         let counts_for = |Revised { campaign: it, .. }: &Revised| {
-            it.build == record.build
+            it.identity.build == record.build
                 && !it.is_over()
-                && failure.is_none_or(|signature| *signature == it.signature)
+                && failure.is_none_or(|signature| *signature == it.identity.signature)
         };
         concerned.retain(counts_for);
         if concerned.is_empty() && !record.failed() {
@@ -117,30 +116,29 @@ impl Desk {
             mut campaign,
             revision,
         } = revised;
-        let is_new = !self.campaigns.contains_key(&campaign.id);
-        if is_new && let Some(waiting) = self.waiting_traces.get(&campaign.build) {
+        let is_new = !self.campaigns.contains_key(&campaign.id());
+        if is_new && let Some(waiting) = self.waiting_traces.get(&campaign.identity.build) {
             for trace in waiting {
-                campaign.traced.keep(trace.clone());
+                campaign.learned.traced.keep(trace.clone());
             }
         }
         if !is_new {
-            self.ensure_tracking(&campaign)?;
+            self.ensure_iteration(&campaign)?;
         }
-        if campaign.traced.keep(kept.clone())
-            && let Some(tracking) = self.tracking.get_mut(&campaign.id)
+        if campaign.learned.traced.keep(kept.clone())
+            && let Some(iteration) = self.iterations.get_mut(&campaign.id())
         {
-            tracking.add_traced(stored);
+            iteration.add_traced(stored);
             // Every recurrence is worth a new sketch; of successes ever fewer are.
-            let worth_a_look = stored.failed || campaign.traced.successful().is_power_of_two();
-            if let Some(failure) = campaign.failure.clone().filter(|_| worth_a_look) {
-                let version = campaign.sketch_version + 1;
-                let look = tracking.look(&campaign, &failure, version, counts);
-                campaign.judge_traced(look.verdict);
+            let worth_a_look =
+                stored.failed || campaign.learned.traced.successful().is_power_of_two();
+            if worth_a_look && let Some(look) = iteration.look(&campaign, counts) {
+                campaign = campaign.judge_traced(look.verdict);
                 let sketch = self.numbered(look.sketch, &mut campaign)?;
                 changes.sketches.push(sketch);
             }
         }
-        let others = |it: &Revised| it.campaign.id != campaign.id;
+        let others = |it: &Revised| it.campaign.id() != campaign.id();
         changes.campaigns.retain(others);
         changes.campaigns.push(Revised { campaign, revision });
         Ok(())
@@ -149,19 +147,17 @@ impl Desk {
     /// Adds P itself, and the traced runs of it, to what a campaign tracks.
     pub(super) fn add_traced_runs(
         &mut self,
-        tracking: &mut Tracking,
+        iteration: &mut Iteration,
         campaign: &Campaign,
         slice: &Slice,
     ) -> Result<(), StorageError> {
-        if campaign.traced.is_empty() && !campaign.expects_traces() {
+        if campaign.learned.traced.is_empty() && !campaign.expects_traces() {
             return Ok(());
         }
         let sigma = FOLLOWED.min(slice.entries.len() as u32);
-        let plans = self
-            .tools
-            .workshop
-            .plans(&campaign.build, slice, sigma, &[]);
-        let (Ok(mut plans), Ok(code)) = (plans, self.code(&campaign.build, None)?) else {
+        let build = &campaign.identity.build;
+        let plans = self.tools.workshop.plans(build, slice, sigma, &[]);
+        let (Ok(mut plans), Ok(code)) = (plans, self.code(build, None)?) else {
             return Ok(());
         };
         let Some(whole) = plans.pop() else {
@@ -169,16 +165,16 @@ impl Desk {
         };
         let plan = traced_plan(whole);
         let mut placement = Placement::default();
-        if let Ok(map) = self.trace_map(&campaign.build, None) {
+        if let Ok(map) = self.trace_map(build, None) {
             map.place_branches(&plan, &mut placement);
         }
-        tracking.add_plan(untouched(campaign.variant(TRACED), plan, placement), code);
-        for trace in campaign.traced.iter() {
+        iteration.add_plan(campaign.variant(TRACED), plan, &placement, code);
+        for trace in campaign.learned.traced.iter() {
             // A lost blob is one run less, not the end of a diagnosis.
             let stored = self.tools.blobs.get(&trace.blob).ok();
             let stored = stored.and_then(|bytes| serde_json::from_slice(&bytes).ok());
             if let Some(stored) = stored {
-                tracking.add_traced(&stored);
+                iteration.add_traced(&stored);
             }
         }
         Ok(())

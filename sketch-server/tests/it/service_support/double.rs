@@ -4,13 +4,14 @@
 //! Statement ids are positions in the slice, static addresses are 0x1000 plus
 //! the line, and a tracked build's bytes name its plan.
 
+use diagnosis::campaign::LocatedFailure;
+use diagnosis::campaign::iteration::ProgramCode;
 use diagnosis::{CodeMap, FunctionCode};
 use sketch_model::{
     BuildId, DependenceKind, FailureReport, LocationName, Mapping, Placement, PointKind,
     RuntimeAddress, Schema, Slice, SliceEntry, Statement, StatementId, StaticAddress, SyncOp, Tier,
     TrackPoint, TrackingPlan, Why,
 };
-use sketch_server::LocatedFailure;
 use sketch_server::workshop::{BuildCode, TrackedBinary, Workshop, WorkshopError};
 use std::sync::Arc;
 use test_support::records;
@@ -118,7 +119,9 @@ impl BuildCode for Code {
             said: None,
         })
     }
+}
 
+impl ProgramCode for Code {
     fn statement(&self, id: StatementId) -> Option<Statement> {
         statement(LINES.get(id.0 as usize)?.0)
     }

@@ -1,13 +1,13 @@
 //! Databases to test storages on, and things to put into them.
 
+use diagnosis::campaign::{Campaign, FIRST_SIGMA, LocatedFailure};
 use sketch_model::{
     BuildId, CampaignId, FailureKind, FailureSketch, Provenance, RunRecord, Schema, Tier,
     VariantRef,
 };
 use sketch_server::storage::{
-    Arrival, BuildCounts, Changes, Database, Filing, Revised, RunRole, Storage,
+    Arrival, BuildCounts, Changes, CountedAs, Database, Filing, Revised, Storage,
 };
-use sketch_server::{Campaign, LocatedFailure};
 use sqlx::Connection;
 use std::sync::Arc;
 use std::time::Duration;
@@ -85,6 +85,7 @@ pub fn campaign(id: u64, line: u32) -> Campaign {
         "a".into(),
         failure,
         BuildCounts::default(),
+        FIRST_SIGMA,
     )
 }
 
@@ -129,12 +130,12 @@ pub fn sketch(campaign: u64, version: u32) -> FailureSketch {
     }
 }
 
-pub fn filed(arrival: Arrival, role: RunRole, record: &RunRecord) -> Changes {
+pub fn filed(arrival: Arrival, counted_as: CountedAs, record: &RunRecord) -> Changes {
     Changes {
         filings: vec![Filing {
             arrival,
             build: record.build.clone(),
-            role,
+            counted_as,
             failed: record.failed(),
             untracked: record.variant.is_none(),
         }],

@@ -182,7 +182,7 @@ pub fn tried(shape: Shape, populations: u32, seed: u64) -> Outcome {
             let failed = number < shape.failing;
             population.add(&world.run(number, failed, shape.noise, &mut random));
         }
-        let ranking = rank(&population, 1, &nearness);
+        let ranking = rank(&[&population], 1, &nearness);
         let best = ranking.best(PredictorClass::Order);
         let is_cause = best.is_some_and(|best| best.predictor == world.predictors[0]);
         let proven = best.is_some_and(|best| best.score.corrected_p < SIGNIFICANT);
@@ -213,7 +213,7 @@ pub fn false_alarms(populations: u32, looks: u32, seed: u64) -> u32 {
             population.add(&run);
             if failed {
                 let look = u64::from(number / 10) + 1;
-                let ranking = rank(&population, look, &nearness);
+                let ranking = rank(&[&population], look, &nearness);
                 let mut found = ranking.predictors.iter();
                 alarm |= found.any(|p| p.score.corrected_p < SIGNIFICANT);
             }

@@ -8,15 +8,15 @@
 //! Bounded: a machine may report thousands of traced runs a day, and the first
 //! few hundred say what there is to say.
 
-use super::plans::TRACED;
-use crate::storage::{BlobId, IterationRecord};
-use diagnosis::evidence::decoded_run::nobody;
-use diagnosis::weight_of;
+use crate::evidence::decoded_run::{nobody, weight_of};
 use serde::{Deserialize, Serialize};
 use sketch_model::{
-    AgentId, Outcome, Placement, PointKind, Privacy, RunId, RunRecord, SiteId, Tier, TracedRun,
-    TrackingPlan, VariantRef,
+    AgentId, BlobId, Outcome, PointKind, Privacy, RunId, RunRecord, SiteId, Tier, TracedRun,
+    TrackingPlan,
 };
+
+/// The number of the plan by which traced runs of P itself are read.
+pub const TRACED: u32 = u32::MAX;
 
 const MOST_FAILING: usize = 64;
 const MOST_SUCCESSFUL: usize = 512;
@@ -128,16 +128,4 @@ pub fn traced_plan(whole: TrackingPlan) -> TrackingPlan {
         site.id = SiteId(number);
     }
     plan
-}
-
-/// P itself in the place of a tracked build: there is no patch and no file.
-pub fn untouched(variant: VariantRef, plan: TrackingPlan, placement: Placement) -> IterationRecord {
-    IterationRecord {
-        variant,
-        plan,
-        placement,
-        patch_version: 0,
-        patch: BlobId(String::new()),
-        full: BlobId(String::new()),
-    }
 }

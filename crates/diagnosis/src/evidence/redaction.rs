@@ -8,8 +8,8 @@
 use super::trace::Timeline;
 use sketch_model::{EventKind, Privacy, Source};
 
-/// Turns withheld data into unknowns.
-pub fn forget(timelines: &mut [Timeline], privacy: Privacy) {
+/// Turns what was withheld into unknowns.
+pub fn drop_values(timelines: &mut [Timeline], privacy: Privacy) {
     let events = timelines.iter_mut().flat_map(|t| &mut t.events);
     match privacy {
         Privacy::Full => {}

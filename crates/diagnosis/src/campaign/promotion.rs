@@ -7,7 +7,8 @@
 //! every access belongs to a certain statement with a known effect: then hooks
 //! *can* record all that was ever seen. Whether the next plan has those hooks,
 //! and whether the optimiser left them a place, is checked when it is built
-//! ([`met_by`], [`placed_in`]); a location whose hooks are missing stays watched.
+//! ([`has_hooks_for`], [`hooks_are_placed_for`]); a location whose hooks are missing
+//! stays watched.
 //!
 //! What blocks: a hit made inside a library (no hook of ours records it), a hit
 //! that may belong to several statements or to none.
@@ -16,7 +17,7 @@
 //! the same: a new statement joins the needs, anything else takes the promotion
 //! back.
 
-use diagnosis::DecodedRun;
+use crate::evidence::decoded_run::DecodedRun;
 use serde::{Deserialize, Serialize};
 use sketch_model::{
     EventKind, LocationName, Placement, PointKind, RunRecord, Site, Source, StatementId,
@@ -117,13 +118,17 @@ impl Findings {
 }
 
 /// Whether a plan has a hook for every access of the location.
-pub fn met_by(promotion: &Promotion, plan: &TrackingPlan) -> bool {
+pub fn has_hooks_for(plan: &TrackingPlan, promotion: &Promotion) -> bool {
     let mut needs = promotion.needs.iter();
     needs.all(|need| hooks(promotion, *need, plan).next().is_some())
 }
 
 /// Whether those hooks stand wherever the optimised program makes the accesses.
-pub fn placed_in(promotion: &Promotion, plan: &TrackingPlan, placement: &Placement) -> bool {
+pub fn hooks_are_placed_for(
+    promotion: &Promotion,
+    plan: &TrackingPlan,
+    placement: &Placement,
+) -> bool {
     let mut needs = promotion.needs.iter();
     needs.all(|need| hooks(promotion, *need, plan).any(|site| placement.tells_all(site.id)))
 }
@@ -150,7 +155,7 @@ fn hooks<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use diagnosis::evidence::decoded_run::WatchCoverage;
+    use crate::evidence::decoded_run::WatchCoverage;
     use sketch_model::{
         ExecutionTrace, Interval, RunId, SiteId, ThreadIndex, Tier, TraceEvent, Tsc,
     };
@@ -248,15 +253,18 @@ mod tests {
         let needs = BTreeSet::from([need(1, false), need(2, true)]);
         assert_eq!(promotion.needs, needs);
         let half = plan(&[(1, PointKind::Load), (2, PointKind::Load)]);
-        assert!(!met_by(&promotion, &half), "it has no hook of the store");
+        assert!(
+            !has_hooks_for(&half, &promotion),
+            "it has no hook of the store"
+        );
         let whole = plan(&[(1, PointKind::Load), (2, PointKind::Store)]);
-        assert!(met_by(&promotion, &whole));
+        assert!(has_hooks_for(&whole, &promotion));
         let places = |places: &[u32]| Placement {
             partial: Vec::new(),
             places: places.to_vec(),
         };
-        assert!(placed_in(&promotion, &whole, &places(&[1, 2])));
-        assert!(!placed_in(&promotion, &whole, &places(&[1, 0])));
+        assert!(hooks_are_placed_for(&promotion, &whole, &places(&[1, 2])));
+        assert!(!hooks_are_placed_for(&promotion, &whole, &places(&[1, 0])));
     }
 
     #[test]

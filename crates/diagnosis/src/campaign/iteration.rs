@@ -1,24 +1,28 @@
-//! The one place where the service calls the pure diagnosis.
+//! What one iteration of a campaign has shown so far, and what follows from it: a
+//! verdict and a sketch.
 //!
-//! [`Tracking`] holds what one iteration of a campaign has shown so far. It is
-//! a function of the plan, the build and the runs added to it, in any order
-//! except for which failing runs are kept for drawing.
+//! [`Iteration`] is a function of the plans, the builds and the runs added to it, in
+//! any order except for which failing runs are kept for drawing.
 
-use super::campaign::{Campaign, Verdict};
-use super::plans::TRACED;
+use super::failure::{LocatedFailure, is_abort};
 use super::promotion::Findings;
-use super::traced_runs::StoredTrace;
-use crate::builds::locate::{LocatedFailure, is_abort};
-use crate::builds::workshop::BuildCode;
-use crate::storage::{BuildCounts, IterationRecord};
-use diagnosis::ranking::stop_rule::{FAR_ENOUGH, best_overall};
-use diagnosis::{
-    self, Answer, DecodedRun, FailureWords, Hooks, IterationResult, Nearness, Observations,
-    Population, Power, SketchInputs, TracedInput,
-};
+use super::traced_runs::{StoredTrace, TRACED};
+use super::{BuildCounts, Campaign, Verdict};
+use crate::evidence::attribution::CodeMap;
+use crate::evidence::decoded_run::DecodedRun;
+use crate::evidence::executed::executed;
+use crate::evidence::intel_pt::{TracedInput, add_trace, of_trace};
+use crate::evidence::trace::decode;
+use crate::predictors::{self, Answer, Hooks, Observations, observe_hooked};
+use crate::ranking::population::Population;
+use crate::ranking::stop_rule::{self, FAR_ENOUGH, IterationResult, Power, best_overall};
+use crate::ranking::{Nearness, rank};
+use crate::sketch::builder::{FailureWords, SketchInputs, build};
+use crate::sketch::explanation::{causes, explanation};
 use sketch_model::{
-    BestPredictor, FailureKind, FailureSketch, LocationName, PredictorClass, Privacy, Provenance,
-    Ranking, RunRecord, Slice, Statement, StatementId, Tier, TracedRun, TrackingPlan,
+    BestPredictor, FailureKind, FailureSketch, LocationName, Placement, PredictorClass, Privacy,
+    Provenance, Ranking, RunRecord, Slice, Statement, StatementId, Tier, TracedRun, TrackingPlan,
+    VariantRef,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,8 +30,14 @@ use std::sync::Arc;
 /// Failing runs that are kept for drawing one of them.
 const DRAWABLE_KEPT: usize = 8;
 
+/// The binary of a build: what its addresses are, and its statements with their text.
+pub trait ProgramCode: Send + Sync {
+    fn code_map(&self) -> &dyn CodeMap;
+    fn statement(&self, id: StatementId) -> Option<Statement>;
+}
+
 /// What one iteration has shown.
-pub struct Tracking {
+pub struct Iteration {
     slice: Slice,
     /// By plan: runs of different plans are never pooled.
     strata: BTreeMap<u32, Stratum>,
@@ -36,7 +46,7 @@ pub struct Tracking {
     drawable: Vec<Drawable>,
     governed: Governed,
     /// What the last look could say.
-    said: Power,
+    last_power: Power,
 }
 
 /// What the governor left of the runs.
@@ -54,8 +64,9 @@ struct Governed {
 
 /// The runs of one plan.
 struct Stratum {
-    iteration: IterationRecord,
-    code: Arc<dyn BuildCode>,
+    variant: VariantRef,
+    plan: TrackingPlan,
+    code: Arc<dyn ProgramCode>,
     population: Population,
     failing: u64,
     successful: u64,
@@ -77,33 +88,38 @@ pub struct Look {
     pub sketch: FailureSketch,
 }
 
-impl Tracking {
-    pub fn new(slice: Slice) -> Tracking {
-        Tracking {
+impl Iteration {
+    pub fn new(slice: Slice) -> Iteration {
+        Iteration {
             slice,
             strata: BTreeMap::new(),
             discovered: BTreeSet::new(),
             findings: Findings::default(),
             drawable: Vec::new(),
             governed: Governed::default(),
-            said: Power::Nothing,
+            last_power: Power::Nothing,
         }
     }
 
     /// Adds a tracked build of this iteration; its runs may follow.
-    pub fn add_plan(&mut self, iteration: IterationRecord, code: Arc<dyn BuildCode>) {
-        let hooks = diagnosis::predictors::hooks(&iteration.plan, &iteration.placement);
+    pub fn add_plan(
+        &mut self,
+        variant: VariantRef,
+        plan: TrackingPlan,
+        placement: &Placement,
+        code: Arc<dyn ProgramCode>,
+    ) {
         let stratum = Stratum {
-            hooks,
-            iteration,
+            hooks: predictors::hooks(&plan, placement),
+            variant,
+            plan,
             code,
             population: Population::default(),
             failing: 0,
             successful: 0,
             ran: BTreeSet::new(),
         };
-        let plan = stratum.iteration.variant.plan;
-        self.strata.insert(plan, stratum);
+        self.strata.insert(variant.plan, stratum);
     }
 
     /// Adds a run of one of this iteration's tracked builds, with what its Intel
@@ -113,8 +129,8 @@ impl Tracking {
         let Some(stratum) = self.strata.get_mut(&number) else {
             return;
         };
-        let plan = &stratum.iteration.plan;
-        let Some(mut run) = diagnosis::decode(record, plan, stratum.code.code_map()) else {
+        let plan = &stratum.plan;
+        let Some(mut run) = decode(record, plan, stratum.code.code_map()) else {
             return;
         };
         let untraced = TracedRun {
@@ -122,7 +138,7 @@ impl Tracking {
             ..TracedRun::default()
         };
         if let Some(traced) = traced.or(plan.traces_branches().then_some(&untraced)) {
-            diagnosis::add_trace(&mut run, traced, plan);
+            add_trace(&mut run, traced, plan);
         }
         self.findings.add(record, &run, plan);
         self.governed.runs += 1;
@@ -142,13 +158,13 @@ impl Tracking {
         let input = TracedInput {
             run: &stored.run,
             agent: &stored.agent,
-            variant: stratum.iteration.variant,
+            variant: stratum.variant,
             failed: stored.failed,
             weight: stored.weight,
             failing_tid: stored.failing_tid,
             traced: &stored.traced,
         };
-        let mut run = diagnosis::of_trace(&input, &stratum.iteration.plan);
+        let mut run = of_trace(&input, &stratum.plan);
         run.trace.gaps.extend(stored.gaps.iter().cloned());
         self.governed.privacy.insert(stored.privacy);
         self.count(TRACED, run, stored.tier);
@@ -163,12 +179,10 @@ impl Tracking {
             true => stratum.failing += 1,
             false => stratum.successful += 1,
         }
-        let plan = &stratum.iteration.plan;
-        let observations = diagnosis::observe_hooked(&run, plan, &stratum.hooks);
+        let plan = &stratum.plan;
+        let observations = observe_hooked(&run, plan, &stratum.hooks);
         stratum.population.add(&observations);
-        stratum
-            .ran
-            .extend(diagnosis::executed(&run, plan).into_keys());
+        stratum.ran.extend(executed(&run, plan).into_keys());
         self.discovered.extend(run.discovered(plan));
         if failed {
             if self.drawable.len() == DRAWABLE_KEPT {
@@ -187,48 +201,45 @@ impl Tracking {
     fn power(&self, campaign: &Campaign) -> Power {
         let tested = self.strata.values().map(|s| s.population.tested());
         let tested = tested.sum();
-        let of =
-            |s: &Stratum| diagnosis::power(s.failing, s.successful, tested, campaign.looks + 1);
+        let of = |s: &Stratum| {
+            stop_rule::power(s.failing, s.successful, tested, campaign.learned.looks + 1)
+        };
         self.strata.values().map(of).max().unwrap_or(Power::Nothing)
     }
 
     /// Whether runs since the last look raised what can be said.
     pub fn can_say_more(&self, campaign: &Campaign) -> bool {
-        self.power(campaign) > self.said
+        self.power(campaign) > self.last_power
     }
 
-    /// Looks at the population: ranks, judges, and draws sketch `version`.
-    pub fn look(
-        &mut self,
-        campaign: &Campaign,
-        failure: &LocatedFailure,
-        version: u32,
-        counts: BuildCounts,
-    ) -> Look {
+    /// Looks at the population: ranks, judges, and draws the next sketch. `None` if no
+    /// statement is known to have failed.
+    pub fn look(&mut self, campaign: &Campaign, counts: BuildCounts) -> Option<Look> {
+        let failure = campaign.identity.failure.as_ref()?;
         let nearness = match &failure.kind {
             kind if is_abort(kind) => Nearness::of_ending(&self.slice),
             FailureKind::Hang => Nearness::of_hang(&self.slice),
             _ => Nearness::of_slice(&self.slice),
         };
         let populations: Vec<&Population> = self.strata.values().map(|s| &s.population).collect();
-        let ranking = diagnosis::rank_apart(&populations, campaign.looks + 1, &nearness);
-        let result = IterationResult::of(campaign.iteration, &ranking);
-        let mut history = campaign.history.clone();
+        let ranking = rank(&populations, campaign.learned.looks + 1, &nearness);
+        let result = IterationResult::of(campaign.iteration(), &ranking);
+        let mut history = campaign.learned.history.clone();
         history.push(result.clone());
         // Traces of P are read for the whole slice, whatever σ is.
         let by_trace = self.strata.keys().all(|plan| *plan == TRACED);
         let at_the_end = by_trace || campaign.wider().is_none();
-        let far_enough = at_the_end || campaign.sigma >= FAR_ENOUGH;
+        let far_enough = at_the_end || campaign.sigma() >= FAR_ENOUGH;
         let power = self.power(campaign);
-        self.said = power;
-        let settled = power == Power::Proof && diagnosis::settled(&history, far_enough);
+        self.last_power = power;
+        let settled = power == Power::Proof && stop_rule::settled(&history, far_enough);
         let enough = match power {
             Power::Nothing => false,
-            Power::Hint => !at_the_end && !diagnosis::promising(&history, far_enough),
+            Power::Hint => !at_the_end && !stop_rule::promising(&history, far_enough),
             Power::Proof => true,
         };
-        let sketch = self.sketch(campaign, failure, &ranking, version, counts, settled);
-        Look {
+        let sketch = self.sketch(campaign, failure, &ranking, counts, settled);
+        Some(Look {
             verdict: Verdict {
                 enough,
                 settled,
@@ -236,18 +247,18 @@ impl Tracking {
                 best: best_of(&ranking, &sketch),
                 discovered: self.discovered.iter().copied().collect(),
                 explaining: self.explaining(failure, &ranking),
-                promotions: self.findings.promotions(&campaign.promotions),
+                promotions: self.findings.promotions(&campaign.learned.promotions),
             },
             sketch,
-        }
+        })
     }
 
     /// What the next plan should track to explain the best predictors.
     fn explaining(&self, failure: &LocatedFailure, ranking: &Ranking) -> Vec<StatementId> {
         let best = best_overall(ranking).into_iter();
-        let named = best.chain(diagnosis::causes(ranking));
+        let named = best.chain(causes(ranking));
         let caller = failure.callers.first().map(|s| s.id);
-        let all = diagnosis::explanation(&self.slice, failure.failing.id, caller, named);
+        let all = explanation(&self.slice, failure.failing.id, caller, named);
         all.into_iter().collect()
     }
 
@@ -256,7 +267,6 @@ impl Tracking {
         campaign: &Campaign,
         failure: &LocatedFailure,
         ranking: &Ranking,
-        version: u32,
         counts: BuildCounts,
         settled: bool,
     ) -> FailureSketch {
@@ -274,7 +284,7 @@ impl Tracking {
         let governed = &self.governed;
         provenance.coverage = (governed.runs > 0).then(|| governed.coverage / governed.runs as f64);
         provenance.paused_runs = governed.paused;
-        let plans = || self.strata.values().map(|s| &s.iteration.plan);
+        let plans = || self.strata.values().map(|s| &s.plan);
         let usual = plans().filter(|plan| !plan.audit);
         let watched: BTreeSet<&LocationName> = usual.flat_map(|plan| &plan.watched).collect();
         provenance.watched = watched.into_iter().cloned().collect();
@@ -301,12 +311,11 @@ impl Tracking {
             campaign,
             failure,
             slice: &self.slice,
-            plan: stratum.map(|s| &s.iteration.plan),
+            plan: stratum.map(|s| &s.plan),
             ranking,
             drawn: drawn.map(|d| &d.run),
             others: &others,
             provenance: &provenance,
-            version,
             settled,
             gaps: self.gaps(campaign),
         })
@@ -315,20 +324,20 @@ impl Tracking {
     /// What the reader must know of how the plans were run.
     fn gaps(&self, campaign: &Campaign) -> Vec<String> {
         let mut gaps = Vec::new();
-        if campaign.quiet {
+        if campaign.learned.watching_given_up {
             gaps.push(
                 "watchpoints made nearly every run fail, so nothing is watched any more".into(),
             );
         }
-        if campaign.traced.left_out() > 0 {
+        if campaign.learned.traced.left_out() > 0 {
             gaps.push(format!(
                 "{} traced runs of the program itself are beyond what is kept",
-                campaign.traced.left_out()
+                campaign.learned.traced.left_out()
             ));
         }
         if self.planned().count() > 1 {
             let counts = self.planned().map(|s| {
-                let (number, all) = (s.iteration.variant.plan, s.failing + s.successful);
+                let (number, all) = (s.variant.plan, s.failing + s.successful);
                 format!("plan {number}: {} of {all} runs failed", s.failing)
             });
             let counts: Vec<String> = counts.collect();
@@ -338,15 +347,15 @@ impl Tracking {
                 counts.join(", ")
             ));
         }
-        let unwatched = |s: &Stratum| s.iteration.plan.unwatched.iter().cloned().collect();
+        let unwatched = |s: &Stratum| s.plan.unwatched.iter().cloned().collect();
         let missed: Option<BTreeSet<LocationName>> =
             self.planned().map(unwatched).reduce(|a, b| &a & &b);
         let missed = missed.unwrap_or_default();
-        if !missed.is_empty() && self.planned().any(|s| !s.iteration.plan.watched.is_empty()) {
+        if !missed.is_empty() && self.planned().any(|s| !s.plan.watched.is_empty()) {
             let names: Vec<String> = missed.iter().map(ToString::to_string).collect();
             gaps.push(format!("no plan watches {}", names.join(", ")));
         }
-        let tracked = self.planned().flat_map(|s| &s.iteration.plan.statements);
+        let tracked = self.planned().flat_map(|s| &s.plan.statements);
         let tracked: BTreeSet<StatementId> = tracked.map(|s| s.id).collect();
         let ran = |id: &&StatementId| self.strata.values().any(|s| s.ran.contains(*id));
         let idle = tracked.len() - tracked.iter().filter(ran).count();
@@ -386,12 +395,11 @@ impl Tracking {
 /// The sketch of the slice alone, before any tracked run.
 pub fn first_sketch(
     campaign: &Campaign,
-    failure: &LocatedFailure,
     slice: &Slice,
-    version: u32,
     counts: BuildCounts,
-) -> FailureSketch {
-    draw(Drawing {
+) -> Option<FailureSketch> {
+    let failure = campaign.identity.failure.as_ref()?;
+    Some(draw(Drawing {
         campaign,
         failure,
         slice,
@@ -400,10 +408,9 @@ pub fn first_sketch(
         drawn: None,
         others: &[],
         provenance: &provenance(campaign, slice, counts),
-        version,
         settled: false,
         gaps: Vec::new(),
-    })
+    }))
 }
 
 /// What the two kinds of sketches differ in.
@@ -416,7 +423,6 @@ struct Drawing<'a> {
     drawn: Option<&'a DecodedRun>,
     others: &'a [Statement],
     provenance: &'a Provenance,
-    version: u32,
     settled: bool,
     gaps: Vec<String>,
 }
@@ -424,17 +430,18 @@ struct Drawing<'a> {
 fn draw(drawing: Drawing<'_>) -> FailureSketch {
     let campaign = drawing.campaign;
     let mut gaps = drawing.gaps;
-    if campaign.tracked_otherwise > 0 {
+    let otherwise = campaign.counts().otherwise;
+    if otherwise > 0 {
         gaps.push(format!(
-            "{} tracked runs failed in another way and count neither as failing nor as successful",
-            campaign.tracked_otherwise
+            "{otherwise} tracked runs failed in another way and count neither as failing nor as \
+             successful"
         ));
     }
-    diagnosis::build(SketchInputs {
-        campaign: campaign.id,
-        version: drawing.version,
-        build: &campaign.build,
-        program: &campaign.program,
+    build(SketchInputs {
+        campaign: campaign.id(),
+        version: campaign.learned.sketch_version + 1,
+        build: &campaign.identity.build,
+        program: &campaign.identity.program,
         failure: FailureWords {
             kind: &drawing.failure.kind,
             statement: &drawing.failure.failing,
@@ -456,13 +463,14 @@ fn draw(drawing: Drawing<'_>) -> FailureSketch {
 fn provenance(campaign: &Campaign, slice: &Slice, counts: BuildCounts) -> Provenance {
     let rate = |failures: u64, runs: u64| (runs > 0).then(|| failures as f64 / runs as f64);
     let summary = campaign.summary(counts);
+    let tracked = campaign.counts();
     Provenance {
-        failing_runs: campaign.tracked_failing + campaign.traced.failing(),
-        successful_runs: campaign.tracked_successful + campaign.traced.successful(),
+        failing_runs: tracked.failing + campaign.learned.traced.failing(),
+        successful_runs: tracked.successful + campaign.learned.traced.successful(),
         all_runs: summary.runs,
         all_failures: summary.failures,
-        sigma: campaign.sigma,
-        iteration: campaign.iteration,
+        sigma: campaign.sigma(),
+        iteration: campaign.iteration(),
         slice_statements: slice.entries.len() as u32,
         predictors_tested: 0,
         looks: 0,
@@ -470,10 +478,10 @@ fn provenance(campaign: &Campaign, slice: &Slice, counts: BuildCounts) -> Proven
         tier: Tier::Inline,
         privacy: "values as recorded".into(),
         drawn_run: None,
-        untracked_failure_rate: rate(campaign.untracked_failures, counts.untracked_runs),
+        untracked_failure_rate: rate(campaign.learned.untracked_failures, counts.untracked_runs),
         tracked_failure_rate: rate(
-            campaign.tracked_failing,
-            campaign.tracked_failing + campaign.tracked_successful + campaign.tracked_otherwise,
+            tracked.failing,
+            tracked.failing + tracked.successful + tracked.otherwise,
         ),
         coverage: None,
         paused_runs: 0,
