@@ -3,7 +3,7 @@
 //! Records, patches, accounts and the privacy secret hold what programs computed or
 //! decide what is executed. So files have mode 0600 and folders 0700, whatever the
 //! umask says, and every file of the agent is made here or in the spool
-//! (`spool/disk.rs`). The daemon's socket is the one thing that others may reach, and
+//! (`delivery/spool/disk.rs`). The daemon's socket is the one thing that others may reach, and
 //! its folder (`daemon/mod.rs`).
 
 use crate::{error::AgentError, process::sys};
