@@ -1,4 +1,4 @@
-//! Compiles `inprocess/` with the compiler that cargo uses, twice: one object to
+//! Compiles `crates/inprocess/` with the compiler that cargo uses, twice: one object to
 //! link into tracked builds, one shared object to preload into untouched ones.
 //!
 //! Not as cargo crates: `no_std`, `panic=abort` and an object without any
@@ -12,8 +12,7 @@ use std::{
 };
 
 fn main() {
-    println!("cargo::rerun-if-changed=inprocess");
-    println!("cargo::rerun-if-changed=src/layout.rs");
+    println!("cargo::rerun-if-changed=../inprocess");
     println!("cargo::rerun-if-changed=build.rs");
     let target = variable("TARGET");
     assert!(
@@ -41,7 +40,7 @@ fn main() {
         ])
         .args(["--cfg", "failsketch_preload", "-C", "strip=symbols"])
         .args(["-C", "link-arg=-nostdlib", "-C", "link-arg=-nostartfiles"])
-        // Before the constructors of any library (`inprocess/activate.rs`).
+        // Before the constructors of any library (`crates/inprocess/capture/src/activate.rs`).
         .args(["-C", "link-arg=-Wl,-z,initfirst"])
         .arg("--emit")
         .arg(format!("link={}", preload.display()));
@@ -53,7 +52,7 @@ fn main() {
 
 fn rustc(target: &str) -> Command {
     let mut command = Command::new(variable("RUSTC"));
-    let source = Path::new(&variable("CARGO_MANIFEST_DIR")).join("inprocess/lib.rs");
+    let source = Path::new(&variable("CARGO_MANIFEST_DIR")).join("../inprocess/lib.rs");
     command
         // Where it puts what it makes on the way: two builds of one checkout, for
         // tests and for release, must not find each other's.
