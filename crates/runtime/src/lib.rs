@@ -7,8 +7,7 @@
 //!
 //! Deliberately absent: any use of the in-process code by the host side.
 
-#[path = "../../inprocess/layout/src/lib.rs"]
-pub mod layout;
+pub use inprocess_layout as layout;
 
 /// One relocatable object with the hooks, crash capture and watchpoints. Pass it
 /// to the linker like any other object, no flags needed: it has no undefined

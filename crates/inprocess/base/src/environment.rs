@@ -6,9 +6,7 @@
 //! bytes.) The removed entries leave nulls between the environment and the
 //! auxiliary vector; both loader and C library have read that vector by now.
 
-use crate::layout::ACTIVATION_VARIABLE;
-#[cfg(failsketch_preload)]
-use crate::layout::PRELOAD_WAS_VARIABLE;
+use inprocess_layout::{ACTIVATION_VARIABLE, PRELOAD_WAS_VARIABLE};
 
 /// The environment as a null-terminated array of strings.
 #[derive(Clone, Copy)]
@@ -62,7 +60,6 @@ impl Environment {
     }
 
     /// The activation, left where it is.
-    #[cfg(failsketch_preload)]
     pub fn activation(self) -> Option<Activation> {
         let (_, value) = self.find(ACTIVATION_VARIABLE)?;
         // SAFETY: the value is zero-terminated.
@@ -80,7 +77,6 @@ impl Environment {
     }
 
     /// Gives LD_PRELOAD back the value it had before the agent's change.
-    #[cfg(failsketch_preload)]
     pub fn restore_preload(self) {
         let was = self.find(PRELOAD_WAS_VARIABLE);
         let Some((at, now)) = self.find("LD_PRELOAD") else {

@@ -11,18 +11,19 @@ pub struct Copied {
 /// # Safety
 /// `into` must be writable for `capacity` bytes.
 pub unsafe fn copy_own_maps(into: *mut u8, capacity: usize) -> Copied {
-    let fd = sys::open(b"/proc/self/maps\0");
+    let fd = sys::open(c"/proc/self/maps");
     let mut length = 0;
     let mut truncated = 0;
     if fd >= 0 {
         loop {
             if length == capacity {
                 let mut one_more = 0u8;
-                truncated = (sys::read(fd, &raw mut one_more, 1) > 0) as u32;
+                // SAFETY: one byte of ours is written.
+                truncated = (unsafe { sys::read(fd, &raw mut one_more, 1) } > 0) as u32;
                 break;
             }
-            // SAFETY: `length` is less than the capacity.
-            let got = sys::read(fd, unsafe { into.add(length) }, capacity - length);
+            // SAFETY: `length` is less than the capacity, which is the caller's promise.
+            let got = unsafe { sys::read(fd, into.add(length), capacity - length) };
             if got == sys::EINTR {
                 continue;
             }

@@ -16,10 +16,8 @@
 //! Deliberately absent: calling `what()`, which is the program's code and may do
 //! anything; and messages that programs print themselves before they abort.
 
-use crate::{
-    layout::{Crash, TYPE_NAME_BYTES, WORDS_BYTES},
-    sys,
-};
+use inprocess_base::text::{copy_text, half_word, is_text, word};
+use inprocess_layout::{Crash, TYPE_NAME_BYTES, WORDS_BYTES};
 
 /// How far up the stack an exception is looked for. Between `abort` and the
 /// thrower lie a few frames of the C and C++ libraries.
@@ -37,72 +35,6 @@ const TO_OBJECT: u64 = 32;
 const MOST_REFERENCES: u64 = 4096;
 /// Deeper hierarchies have no text for us.
 const MOST_BASES: usize = 16;
-
-/// Eight bytes of the program, or nothing.
-fn word(at: u64) -> Option<u64> {
-    let mut value = 0u64;
-    // SAFETY: eight bytes of ours are written.
-    let got = unsafe { sys::copy_without_faulting((&raw mut value).cast(), at, 8) };
-    (got == 8).then_some(value)
-}
-
-fn half_word(at: u64) -> Option<u32> {
-    let mut value = 0u32;
-    // SAFETY: four bytes of ours are written.
-    let got = unsafe { sys::copy_without_faulting((&raw mut value).cast(), at, 4) };
-    (got == 4).then_some(value)
-}
-
-/// Copies a text up to its terminator or `capacity`; its length.
-///
-/// # Safety
-/// `into` must be writable for `capacity` bytes.
-unsafe fn copy_text(into: *mut u8, capacity: usize, from: u64) -> u32 {
-    const PIECE: usize = 64;
-    let mut length = 0;
-    while length < capacity {
-        let at = from.wrapping_add(length as u64);
-        // Not across the end of a piece, so that a text at the end of a mapping
-        // is read to its end.
-        let to_boundary = PIECE - (at % PIECE as u64) as usize;
-        let room = capacity - length;
-        let want = if room < to_boundary { room } else { to_boundary };
-        // SAFETY: `length + want` is at most the capacity.
-        let got = unsafe { sys::copy_without_faulting(into.add(length), at, want) };
-        if got != want as isize {
-            break;
-        }
-        let mut copied = 0;
-        while copied < want {
-            // SAFETY: these bytes were just written.
-            if unsafe { into.add(length).read() } == 0 {
-                return length as u32;
-            }
-            length += 1;
-            copied += 1;
-        }
-    }
-    length as u32
-}
-
-/// Whether a text of the program is this one.
-fn is_text(at: u64, text: &[u8]) -> bool {
-    let mut bytes = [0u8; 32];
-    // SAFETY: at most as many bytes as the array has.
-    let length = unsafe { copy_text(bytes.as_mut_ptr(), 32, at) } as usize;
-    if length != text.len() {
-        return false;
-    }
-    let mut same = 0;
-    while same < length && same < 32 {
-        // SAFETY: `same` is less than both lengths.
-        if unsafe { *bytes.as_ptr().add(same) != *text.as_ptr().add(same) } {
-            return false;
-        }
-        same += 1;
-    }
-    true
-}
 
 /// Takes down what was said.
 ///
@@ -131,6 +63,9 @@ pub unsafe fn take_down(crash: *mut Crash) {
 }
 
 /// Where glibc keeps its message, if there is one: behind its size.
+///
+/// # Safety
+/// As [`take_down`].
 unsafe fn abort_message(crash: *const Crash) -> Option<u64> {
     // SAFETY: the caller's promise.
     let base = unsafe { base_of_the_c_library(crash) }?;
@@ -139,6 +74,9 @@ unsafe fn abort_message(crash: *const Crash) -> Option<u64> {
 }
 
 /// The address at which the first page of `libc.so.6` is mapped.
+///
+/// # Safety
+/// As [`take_down`].
 unsafe fn base_of_the_c_library(crash: *const Crash) -> Option<u64> {
     const NAME: &[u8] = b"/libc.so.6";
     // SAFETY: the caller's promise; positions stay below the length.
@@ -262,6 +200,9 @@ fn symbol(base: u64, name: &[u8]) -> Option<u64> {
 }
 
 /// The exception in flight: its type and the thrown object.
+///
+/// # Safety
+/// As [`take_down`].
 unsafe fn exception(crash: *const Crash) -> Option<(u64, u64)> {
     // SAFETY: the caller's promise; positions stay below the length.
     unsafe {

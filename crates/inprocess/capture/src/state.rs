@@ -17,22 +17,15 @@
 //! A `vfork` child shares its parent's memory, and with it the parent's thread
 //! slot, until it executes something else.
 
-use crate::layout::{Control, Region};
-#[cfg(not(failsketch_preload))]
-use crate::layout::{MAX_CPUS, WATCH_SLOTS};
-#[cfg(not(failsketch_preload))]
-use crate::perf_attr::PerfEventAttr;
-use crate::sys;
 use core::{
     arch::{asm, global_asm},
     mem::offset_of,
     sync::atomic::{AtomicPtr, AtomicU32, Ordering},
 };
-#[cfg(not(failsketch_preload))]
-use core::sync::atomic::AtomicU64;
+use inprocess_base::{own_address, sys};
+use inprocess_layout::{Control, Region};
 
-// Each page has a hidden name for ourselves, which needs no GOT in a shared
-// object, and an exported one for clones.
+// Each page has a hidden name for ourselves and an exported one for clones.
 global_asm!(
     ".pushsection .bss.__failsketch_pages,\"aw\",@nobits",
     ".p2align 12",
@@ -56,29 +49,8 @@ global_asm!(
     size = const STATE_SIZE,
 );
 
-unsafe extern "C" {
-    static mut __failsketch_control_page: Control;
-    static mut __failsketch_state_pages: State;
-}
-
 const PAGE: usize = 4096;
 const STATE_SIZE: usize = size_of::<State>().next_multiple_of(PAGE);
-
-/// What the watchpoints need at run time.
-#[cfg(not(failsketch_preload))]
-#[repr(C)]
-pub struct Watch {
-    pub ready: AtomicU32,
-    /// Bit n: the events of slot n have been closed for good.
-    pub released: AtomicU32,
-    /// What each slot is aimed at: size's logarithm in the top bits, address below.
-    pub aim: [AtomicU64; WATCH_SLOTS],
-    /// One while a thread is aiming the slot: it alone may touch `attr`.
-    pub aiming: [AtomicU32; WATCH_SLOTS],
-    pub attr: [PerfEventAttr; WATCH_SLOTS],
-    /// By processor, then slot; -1 where there is none.
-    pub fds: [[i32; WATCH_SLOTS]; MAX_CPUS],
-}
 
 /// What a forked child finds zeroed.
 #[repr(C)]
@@ -90,48 +62,28 @@ pub struct State {
     /// Near the end of the main thread's stack.
     pub main_stack_end: u64,
     /// One for each thread slot; null if there are none.
-    #[cfg(not(failsketch_preload))]
     pub alternate_stacks: usize,
     /// Where a thread's id is, from its thread pointer; zero until it is known.
-    #[cfg(not(failsketch_preload))]
     pub tid_offset: usize,
-    #[cfg(not(failsketch_preload))]
-    pub costs: Costs,
-    #[cfg(not(failsketch_preload))]
-    pub watch: Watch,
-    /// By thread id: the id below, the slot's number above.
-    #[cfg(not(failsketch_preload))]
-    pub table: [AtomicU64; TABLE],
 }
 
-/// Entries of the table that leads threads to their slots.
-#[cfg(not(failsketch_preload))]
-pub const TABLE: usize = 1024;
-
-/// Counter ticks that hooks cost, as measured at activation.
-#[cfg(not(failsketch_preload))]
-#[repr(C)]
-pub struct Costs {
-    pub read: u64,
-    pub write: u64,
-    /// A branch, a call, one end of a synchronisation call.
-    pub point: u64,
-    /// A point that is only counted.
-    pub counted: u64,
+/// More pages of ours that a forked child is to find zeroed.
+pub struct Pages {
+    pub start: *mut u8,
+    pub length: usize,
 }
 
 #[inline(always)]
 pub fn state() -> *mut State {
-    &raw mut __failsketch_state_pages
+    own_address!("__failsketch_state_pages") as *mut State
 }
 
 #[inline(always)]
 pub fn control() -> *mut Control {
-    &raw mut __failsketch_control_page
+    own_address!("__failsketch_control_page") as *mut Control
 }
 
 /// Whether hooks are to record: the first thing that each of them asks.
-#[cfg(not(failsketch_preload))]
 #[inline(always)]
 pub fn enabled() -> bool {
     // SAFETY: the page is always mapped; the agent writes the word, hence atomic.
@@ -159,12 +111,30 @@ pub fn thread_pointer() -> u64 {
     pointer
 }
 
-/// The thread's id if that can be known without a system call, else zero.
+/// A word of the calling thread's control block.
+#[inline(always)]
+pub fn word_at_thread_pointer(offset: usize) -> u32 {
+    let word: u32;
+    // SAFETY: the thread pointer is set up before any code of the program runs,
+    // and the thread's control block is longer than any offset used.
+    unsafe {
+        asm!(
+            "mov {0:e}, dword ptr fs:[{1}]",
+            out(reg) word,
+            in(reg) offset,
+            options(nostack, readonly, preserves_flags)
+        );
+    }
+    word
+}
+
+/// The calling thread's id if it can be known without a system call, else zero.
 pub fn known_tid() -> u32 {
-    #[cfg(failsketch_preload)]
-    return 0;
-    #[cfg(not(failsketch_preload))]
-    crate::threads::known_tid()
+    // SAFETY: the state pages are always mapped.
+    match unsafe { (*state()).tid_offset } {
+        0 => 0,
+        offset => word_at_thread_pointer(offset),
+    }
 }
 
 /// The region to record into; null if this process does not record.
@@ -174,20 +144,20 @@ pub fn region() -> *mut Region {
     unsafe { (*state()).region.load(Ordering::Relaxed) }
 }
 
-/// Puts the two mappings in place and starts recording into `region`, whose file
+/// Puts the mappings in place and starts recording into `region`, whose file
 /// is `fd`. False if the kernel refuses one of them (before 4.14 it cannot wipe
 /// on fork, and a child could write into its parent's records).
 ///
 /// # Safety
-/// Called once, before any other thread exists, with a mapped region.
-pub unsafe fn start_recording(region: *mut Region, fd: i32) -> bool {
+/// Called once, before any other thread exists, with a mapped region; `more` must be
+/// whole pages that belong to us alone and hold zeros.
+pub unsafe fn start_recording(region: *mut Region, fd: i32, more: Option<Pages>) -> bool {
     let state = state();
-    // SAFETY: replaces pages that belong to us alone and hold zeros; if the
-    // second step fails, a private page of zeros stays, which is what was there.
+    // SAFETY: replaces pages that belong to us alone and hold zeros; if a later
+    // step fails, private pages of zeros stay, which is what was there.
     unsafe {
-        let private = sys::MAP_PRIVATE_ANONYMOUS;
-        if !sys::map_over(state.cast(), STATE_SIZE, private, -1, 0)
-            || sys::advise(state.cast(), STATE_SIZE, sys::MADV_WIPEONFORK) < 0
+        if !wipe_on_fork(state.cast(), STATE_SIZE)
+            || !more.is_none_or(|pages| wipe_on_fork(pages.start, pages.length))
             || !sys::map_over(
                 control().cast(),
                 PAGE,
@@ -201,5 +171,15 @@ pub unsafe fn start_recording(region: *mut Region, fd: i32) -> bool {
         (*state).region.store(region, Ordering::Relaxed);
         (*state).active.store(1, Ordering::Release);
         true
+    }
+}
+
+/// # Safety
+/// The pages must be ours and hold zeros.
+unsafe fn wipe_on_fork(start: *mut u8, length: usize) -> bool {
+    // SAFETY: zeros replace zeros.
+    unsafe {
+        sys::map_over(start, length, sys::MAP_PRIVATE_ANONYMOUS, -1, 0)
+            && sys::advise(start, length, sys::MADV_WIPEONFORK) >= 0
     }
 }

@@ -16,14 +16,16 @@
 //! thread of our own would be visible to the program. If the agent dies, hooks
 //! notice when they settle, and turn themselves and the watchpoints off.
 
-use crate::{
-    hooks,
-    layout::{Control, EDGE_SATURATION, KIND_SYNC_BEGIN, OFF_ALONE, OFF_HOOKS, Region, THREAD_SLOTS, ThreadSlot},
-    state, sys, threads, watch,
-};
+use crate::{hooks, recorder_state, threads, watch};
 use core::{
     arch::asm,
     sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering},
+};
+use inprocess_base::sys;
+use inprocess_capture::state;
+use inprocess_layout::{
+    Control, EDGE_SATURATION, KIND_SYNC_BEGIN, OFF_ALONE, OFF_HOOKS, Region, THREAD_SLOTS,
+    ThreadSlot,
 };
 
 /// About ten microseconds: hundreds of hooks.
@@ -105,7 +107,8 @@ unsafe fn turn_off(control: *mut Control, reason: u32) {
             let began = sys::tsc();
             watch::turn_off();
             let took = sys::tsc().wrapping_sub(began);
-            AtomicI64::from_ptr(&raw mut (*control).credit).fetch_sub(took as i64, Ordering::Relaxed);
+            AtomicI64::from_ptr(&raw mut (*control).credit)
+                .fetch_sub(took as i64, Ordering::Relaxed);
         }
     }
 }
@@ -140,7 +143,7 @@ pub unsafe fn calibrate(region: *mut Region) {
         }
         let counted = ticks(|| hooks::branch(SITE, 0));
         threads::take_back(slot);
-        let costs = &raw mut (*state::state()).costs;
+        let costs = &raw mut (*recorder_state::recorder()).costs;
         (*costs).read = in_a_program(read);
         (*costs).write = in_a_program(write);
         (*costs).point = in_a_program(synchronisation);
@@ -176,7 +179,11 @@ fn ticks(hook: impl Fn()) -> u64 {
         }
         batch += 1;
     }
-    if least < LEAST_TICKS { LEAST_TICKS } else { least }
+    if least < LEAST_TICKS {
+        LEAST_TICKS
+    } else {
+        least
+    }
 }
 
 /// The counter, not read early: as the instrumenter reads it.

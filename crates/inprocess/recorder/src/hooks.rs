@@ -5,12 +5,14 @@
 
 use crate::{
     governor,
-    layout::{
-        ACCESSED, KIND_ARGUMENT, KIND_BRANCH, KIND_CALL, KIND_READ, KIND_RESULT, KIND_SYNC_BEGIN, KIND_SYNC_END, KIND_WRITE,
-        REACHED, SYNC_BEGUN, SYNC_ENDED,
-    },
     recorder::{self, Said, recording_slot},
-    state, sys, text, watch,
+    recorder_state, string_values, watch,
+};
+use inprocess_base::sys;
+use inprocess_capture::state;
+use inprocess_layout::{
+    ACCESSED, KIND_ARGUMENT, KIND_BRANCH, KIND_CALL, KIND_READ, KIND_RESULT, KIND_SYNC_BEGIN,
+    KIND_SYNC_END, KIND_WRITE, REACHED, SYNC_BEGUN, SYNC_ENDED,
 };
 
 const DID_NOT_HAPPEN: u32 = 1 << 30;
@@ -50,7 +52,7 @@ pub extern "C" fn access(
     let writes = write_and_size >> 31 != 0;
     // SAFETY: the slot is this thread's own; state pages are always mapped.
     unsafe {
-        let costs = &raw const (*state::state()).costs;
+        let costs = &raw const (*recorder_state::recorder()).costs;
         let said = Said {
             kind: if writes { KIND_WRITE } else { KIND_READ },
             site,
@@ -60,7 +62,11 @@ pub extern "C" fn access(
             address,
             value,
         };
-        let cost = if writes { (*costs).write } else { (*costs).read };
+        let cost = if writes {
+            (*costs).write
+        } else {
+            (*costs).read
+        };
         recorder::access(slot, said, ACCESSED, cost);
     }
 }
@@ -118,7 +124,7 @@ extern "C" fn seen(site: u32, what: u32, value: u64) {
     let number = (what >> 16) & 0x7fff;
     // SAFETY: the slot is this thread's own; state pages are always mapped.
     unsafe {
-        let costs = &raw const (*state::state()).costs;
+        let costs = &raw const (*recorder_state::recorder()).costs;
         // A call that is only counted any more has no values either.
         if recorder::is_saturated(slot, site) {
             governor::charge(slot, (*costs).counted);
@@ -129,7 +135,11 @@ extern "C" fn seen(site: u32, what: u32, value: u64) {
             return;
         }
         let said = Said {
-            kind: if number == 0 { KIND_RESULT } else { KIND_ARGUMENT },
+            kind: if number == 0 {
+                KIND_RESULT
+            } else {
+                KIND_ARGUMENT
+            },
             site,
             size: what as u16,
             before: now,
@@ -139,7 +149,7 @@ extern "C" fn seen(site: u32, what: u32, value: u64) {
         };
         recorder::write(slot, said, (*costs).point);
         if what >> 31 != 0 {
-            text::record(slot, site, value, now);
+            string_values::record(slot, site, value, now);
         }
     }
 }
@@ -169,7 +179,7 @@ pub extern "C" fn synchronisation(kind: u16, site: u32, object: u64, result: u64
         SYNC_ENDED
     };
     // SAFETY: the slot is this thread's own; state pages are always mapped.
-    unsafe { recorder::access(slot, said, way, (*state::state()).costs.point) };
+    unsafe { recorder::access(slot, said, way, (*recorder_state::recorder()).costs.point) };
 }
 
 /// A synchronisation call on `object` is about to be made.

@@ -1,7 +1,7 @@
 //! `struct perf_event_attr` as far as watchpoints need it: version 5, 112 bytes, which
 //! old kernels know.
 
-use crate::layout::{WATCH_REGISTERS, WATCH_SAMPLE_TYPE, WATCH_STACK_BYTES, WATCH_WAKEUP_BYTES};
+use inprocess_layout::{WATCH_REGISTERS, WATCH_SAMPLE_TYPE, WATCH_STACK_BYTES, WATCH_WAKEUP_BYTES};
 
 const PERF_TYPE_BREAKPOINT: u32 = 5;
 const HW_BREAKPOINT_RW: u32 = 3;

@@ -12,18 +12,17 @@
 //! against those. The event's kind, with the ring's lap in it, is written last,
 //! so a reader can tell a finished event from one that the process died in.
 
-use crate::{
-    governor,
-    layout::{
-        EDGES, Edge, Event, HEAD_EVENTS, edge_saturation, REACHED, RING_EVENTS, SAW_NEGATIVE, SAW_NON_ZERO,
-        SAW_ZERO, ThreadSlot,
-    },
-    state, sys, threads,
-};
+use crate::{governor, recorder_state, threads};
 use core::{
     arch::asm,
     ptr::null_mut,
     sync::atomic::{Ordering, compiler_fence},
+};
+use inprocess_base::sys;
+use inprocess_capture::state;
+use inprocess_layout::{
+    EDGES, Edge, Event, HEAD_EVENTS, REACHED, RING_EVENTS, SAW_NEGATIVE, SAW_NON_ZERO, SAW_ZERO,
+    ThreadSlot, edge_saturation,
 };
 
 /// How far an edge may lie from its place by number.
@@ -137,7 +136,7 @@ fn shapes_of(value: u64, size: u16) -> u64 {
     if value == 0 {
         SAW_ZERO
     } else {
-        SAW_NON_ZERO | (value >> 63) * SAW_NEGATIVE
+        SAW_NON_ZERO | ((value >> 63) * SAW_NEGATIVE)
     }
 }
 
@@ -166,7 +165,7 @@ unsafe fn fill(event: *mut Event, said: &Said) {
 pub unsafe fn pass(slot: *mut ThreadSlot, kind: u16, site: u32, successor: u32, value: u64) {
     // SAFETY: the edge is in the thread's own account.
     unsafe {
-        let costs = &raw const (*state::state()).costs;
+        let costs = &raw const (*recorder_state::recorder()).costs;
         let edge = edge_of(slot, site, successor);
         if edge.is_null() {
             (*slot).edges_full += 1;
@@ -250,12 +249,7 @@ fn place_of(site: u32, successor: u32) -> usize {
 /// As [`edge_of`].
 #[cold]
 #[inline(never)]
-unsafe fn search(
-    edges: *mut Edge,
-    place: usize,
-    site: u32,
-    successor: u32,
-) -> *mut Edge {
+unsafe fn search(edges: *mut Edge, place: usize, site: u32, successor: u32) -> *mut Edge {
     let mut probe = 0;
     while probe < EDGE_PROBES {
         // SAFETY: the index is in bounds; a signal handler that takes the same

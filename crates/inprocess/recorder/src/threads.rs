@@ -16,19 +16,19 @@
 //!
 //! Threads made by a raw `clone` that share a thread pointer share a slot.
 
-use crate::{
-    crash,
-    layout::{
-        Edge, Event, HEAD_EVENTS, RING_EVENTS, Region, SLOT_BUSY, SLOT_FREE, SLOT_USED,
-        THREAD_SLOTS, ThreadSlot,
-    },
-    state::{self, State, TABLE},
-    sys,
-};
+use crate::recorder_state::{self, TABLE};
 use core::{
-    arch::asm,
     ptr::null_mut,
     sync::atomic::{AtomicU32, AtomicU64, Ordering},
+};
+use inprocess_base::sys;
+use inprocess_capture::{
+    signal_stacks,
+    state::{self, known_tid, word_at_thread_pointer},
+};
+use inprocess_layout::{
+    EDGES, Edge, Event, HEAD_EVENTS, RING_EVENTS, Region, SLOT_BUSY, SLOT_FREE, SLOT_USED,
+    THREAD_SLOTS, ThreadSlot,
 };
 
 /// The slot number of a thread that found none, with the number of slots that
@@ -38,31 +38,6 @@ const NO_SLOT: u64 = 1 << 63;
 const USUAL_TID_OFFSET: usize = 0x2d0;
 const LARGEST_TID_OFFSET: usize = 4096;
 
-#[inline(always)]
-fn word_at_thread_pointer(offset: usize) -> u32 {
-    let word: u32;
-    // SAFETY: the thread pointer is set up before any code of the program runs,
-    // and the thread's control block is longer than any offset used.
-    unsafe {
-        asm!(
-            "mov {0:e}, dword ptr fs:[{1}]",
-            out(reg) word,
-            in(reg) offset,
-            options(nostack, readonly, preserves_flags)
-        );
-    }
-    word
-}
-
-/// The calling thread's id if it can be known without a system call, else zero.
-pub fn known_tid() -> u32 {
-    // SAFETY: the state pages are always mapped.
-    match unsafe { (*state::state()).tid_offset } {
-        0 => 0,
-        offset => word_at_thread_pointer(offset),
-    }
-}
-
 /// The calling thread's slot; null if it has none.
 ///
 /// # Safety
@@ -71,9 +46,8 @@ pub fn known_tid() -> u32 {
 pub unsafe fn own_slot(region: *mut Region) -> *mut ThreadSlot {
     // SAFETY: state pages are always mapped; table index and slot are in bounds.
     unsafe {
-        let state = state::state();
-        let tid = word_at_thread_pointer((*state).tid_offset);
-        let entry = (*table(state, tid)).load(Ordering::Relaxed);
+        let tid = word_at_thread_pointer((*state::state()).tid_offset);
+        let entry = (*table(tid)).load(Ordering::Relaxed);
         if entry as u32 == tid && entry & NO_SLOT == 0 {
             let slot = slot_at(region, (entry >> 32) as usize);
             if (*slot).tid == tid {
@@ -84,13 +58,12 @@ pub unsafe fn own_slot(region: *mut Region) -> *mut ThreadSlot {
     }
 }
 
-/// # Safety
-/// `state` must be the state pages.
+/// The entry of the table that leads a thread to its slot.
 #[inline(always)]
-unsafe fn table(state: *mut State, tid: u32) -> *const AtomicU64 {
-    // SAFETY: the remainder is in bounds.
+fn table(tid: u32) -> *const AtomicU64 {
+    // SAFETY: the recorder's pages are always mapped; the remainder is in bounds.
     unsafe {
-        (&raw const (*state).table)
+        (&raw const (*recorder_state::recorder()).table)
             .cast::<AtomicU64>()
             .add(tid as usize % TABLE)
     }
@@ -113,23 +86,21 @@ pub unsafe fn slot_at(region: *mut Region, number: usize) -> *mut ThreadSlot {
 /// # Safety
 /// Only while no other thread records; undone by [`take_back`].
 pub unsafe fn lend(slot: *mut ThreadSlot) {
-    let state = state::state();
     let tid = known_tid();
     // SAFETY: as the caller promises.
     unsafe {
         (*slot).tid = tid;
         let number = (THREAD_SLOTS - 1) as u64;
-        (*table(state, tid)).store(number << 32 | u64::from(tid), Ordering::Relaxed);
+        (*table(tid)).store(number << 32 | u64::from(tid), Ordering::Relaxed);
     }
 }
 
 /// # Safety
 /// As [`lend`].
 pub unsafe fn take_back(slot: *mut ThreadSlot) {
-    let state = state::state();
     // SAFETY: as the caller promises.
     unsafe {
-        (*table(state, known_tid())).store(0, Ordering::Relaxed);
+        (*table(known_tid())).store(0, Ordering::Relaxed);
         clear(slot);
     }
 }
@@ -168,8 +139,7 @@ unsafe fn find_or_claim(region: *mut Region, entry: u64) -> *mut ThreadSlot {
     unsafe {
         let state = state::state();
         let header = &raw mut (*region).header;
-        if (*header).threads_unknown != 0
-            || ((*state).tid_offset == 0 && !learn_tid_offset(region))
+        if (*header).threads_unknown != 0 || ((*state).tid_offset == 0 && !learn_tid_offset(region))
         {
             return null_mut();
         }
@@ -179,7 +149,7 @@ unsafe fn find_or_claim(region: *mut Region, entry: u64) -> *mut ThreadSlot {
         if entry == none {
             return null_mut();
         }
-        let table = table(state, tid);
+        let table = table(tid);
         let entry = (*table).load(Ordering::Relaxed);
         // Its entry may have been taken by a thread with a similar number.
         let mut number = 0;
@@ -230,7 +200,7 @@ unsafe fn find_or_claim(region: *mut Region, entry: u64) -> *mut ThreadSlot {
         slot_state(slot).store(SLOT_USED, Ordering::Release);
         (*table).store(own, Ordering::Relaxed);
         AtomicU32::from_ptr(&raw mut (*header).threads_claimed).fetch_add(1, Ordering::Relaxed);
-        crash::give_thread_its_alternate_stack(number);
+        signal_stacks::give_thread_its_alternate_stack(number);
         slot
     }
 }
@@ -302,7 +272,7 @@ pub unsafe fn clear(slot: *mut ThreadSlot) {
         (*slot).late = 0;
         let edges = (&raw mut (*slot).edges).cast::<Edge>();
         let mut at = 0;
-        while at < crate::layout::EDGES {
+        while at < EDGES {
             (&raw mut (*edges.add(at)).site).write_volatile(0);
             (&raw mut (*edges.add(at)).count).write_volatile(0);
             (&raw mut (*edges.add(at)).missed).write_volatile(0);

@@ -1,10 +1,8 @@
 //! The conversation in which the agent gets the watchpoints, once, before `main`.
 
-use crate::{
-    layout::{
-        CALL_AGENT, CALL_REPLY, CALL_SENDMSG, Header, LAST_MESSAGE, REPLY_READY, WATCH_SLOTS,
-    },
-    sys,
+use inprocess_base::sys;
+use inprocess_layout::{
+    CALL_AGENT, CALL_REPLY, CALL_SENDMSG, Header, LAST_MESSAGE, REPLY_READY, WATCH_SLOTS,
 };
 
 const MOST_PATIENCE_MS: usize = 5000;

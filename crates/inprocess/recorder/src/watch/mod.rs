@@ -8,7 +8,7 @@
 //! Hits come through rings of the kernel (`ring.rs`), and in no other way: a signal to
 //! the thread that made the access would need no rings, but a program can see it.
 //!
-//! A watch ends when its memory is given back (`interpose.rs` tells): the next
+//! A watch ends when its memory is given back (`served.rs`): the next
 //! object there is another one. The next access that is to be watched aims the
 //! slot again.
 //!
@@ -24,18 +24,20 @@ mod ring;
 
 use crate::{
     governor,
-    layout::{
-        ARM_LOG, Arm, CALL_MMAP, Header, MAX_CPUS, Region, WATCH_READY, WATCH_REFUSED, WATCH_SLOTS,
-    },
+    perf_attr::PerfEventAttr,
+    recorder_state::{self, Watch},
     served,
-    state::{self, State, Watch},
-    sys,
 };
 use core::{
     arch::asm,
     sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering},
 };
 use hand_over::Refusal;
+use inprocess_base::sys;
+use inprocess_capture::state;
+use inprocess_layout::{
+    ARM_LOG, Arm, CALL_MMAP, Header, MAX_CPUS, Region, WATCH_READY, WATCH_REFUSED, WATCH_SLOTS,
+};
 
 const PERF_EVENT_IOC_DISABLE: usize = 0x2401;
 const PERF_EVENT_IOC_MODIFY_ATTRIBUTES: usize = 0x4008_240b;
@@ -48,14 +50,13 @@ const SIZE_SHIFT: u32 = 60;
 /// # Safety
 /// Called once, by the constructor, with the active region.
 pub unsafe fn open(region: *mut Region) {
-    let state = state::state();
-    // SAFETY: no other thread uses region header or state yet.
+    // SAFETY: no other thread uses the region's header or the recorder's pages yet.
     unsafe {
         let header = &raw mut (*region).header;
         if (*header).want_watch == 0 || (*header).socket < 0 {
             return;
         }
-        let watch = &raw mut (*state).watch;
+        let watch = &raw mut (*recorder_state::recorder()).watch;
         if let Err(refusal) = open_events(region, watch) {
             (*header).watch_refused_call = refusal.call;
             (*header).watch_refused_errno = -refusal.result as i32;
@@ -108,7 +109,6 @@ pub fn arm(slot: u32, address: u64, size: u32) {
         return;
     }
     let region = state::region();
-    let state = state::state();
     if region.is_null() || slot as usize >= WATCH_SLOTS {
         return;
     }
@@ -135,9 +135,9 @@ pub fn arm(slot: u32, address: u64, size: u32) {
         return;
     }
     let aim = (shift as u64) << SIZE_SHIFT | address;
-    // SAFETY: an active region implies a state page; the slot is in bounds.
+    // SAFETY: the recorder's pages are always mapped; the slot is in bounds.
     unsafe {
-        let watch = &raw mut (*state).watch;
+        let watch = &raw mut (*recorder_state::recorder()).watch;
         if (*watch).ready.load(Ordering::Acquire) == 0 {
             return;
         }
@@ -147,7 +147,7 @@ pub fn arm(slot: u32, address: u64, size: u32) {
         if (*current).load(Ordering::Relaxed) == aim {
             return;
         }
-        aim_slot(region, state, slot as usize, aim);
+        aim_slot(region, slot as usize, aim);
     }
 }
 
@@ -171,7 +171,7 @@ fn is_on_own_stack(address: u64) -> bool {
 pub fn turn_off() {
     // SAFETY: the state pages are always mapped; descriptors are in bounds.
     unsafe {
-        let watch = &raw mut (*state::state()).watch;
+        let watch = &raw mut (*recorder_state::recorder()).watch;
         if (*watch).ready.load(Ordering::Acquire) == 0 || state::sandboxed() {
             return;
         }
@@ -188,15 +188,15 @@ pub fn turn_off() {
 }
 
 /// # Safety
-/// `slot` is in bounds, region and state are active.
+/// `slot` is in bounds, the region is active.
 #[cold]
 #[inline(never)]
-unsafe fn aim_slot(region: *mut Region, state: *mut State, slot: usize, aim: u64) {
+unsafe fn aim_slot(region: *mut Region, slot: usize, aim: u64) {
     // SAFETY: the caller's promise; the slot's `aiming` word makes its attribute
     // ours while we hold it; counters are shared, hence atomic.
     unsafe {
         let header = &raw mut (*region).header;
-        let watch = &raw mut (*state).watch;
+        let watch = &raw mut (*recorder_state::recorder()).watch;
         let Some(aiming) = claimed(header, watch, slot) else {
             return;
         };
@@ -220,9 +220,7 @@ unsafe fn aim_slot(region: *mut Region, state: *mut State, slot: usize, aim: u64
         let began = sys::tsc();
         let address = aim & ((1 << SIZE_SHIFT) - 1);
         let size = 1u64 << (aim >> SIZE_SHIFT);
-        let attr = (&raw mut (*watch).attr)
-            .cast::<crate::perf_attr::PerfEventAttr>()
-            .add(slot);
+        let attr = (&raw mut (*watch).attr).cast::<PerfEventAttr>().add(slot);
         (*attr).aim(address, size);
         AtomicU32::from_ptr(&raw mut (*state::control()).aimed)
             .fetch_or(1 << slot, Ordering::Relaxed);
@@ -252,15 +250,15 @@ unsafe fn aim_slot(region: *mut Region, state: *mut State, slot: usize, aim: u64
 /// The memory that a slot watches is about to be given back: the slot sleeps
 /// until an access aims it again.
 pub extern "C" fn given_back(slot: u32) {
-    let (region, state, slot) = (state::region(), state::state(), slot as usize);
+    let (region, slot) = (state::region(), slot as usize);
     if region.is_null() || slot >= WATCH_SLOTS || state::sandboxed() {
         return;
     }
-    // SAFETY: an active region implies a state page; the slot is in bounds and ours
+    // SAFETY: the recorder's pages are always mapped; the slot is in bounds and ours
     // while its `aiming` word is.
     unsafe {
         let header = &raw mut (*region).header;
-        let watch = &raw mut (*state).watch;
+        let watch = &raw mut (*recorder_state::recorder()).watch;
         if (*watch).ready.load(Ordering::Acquire) == 0 {
             return;
         }

@@ -7,15 +7,16 @@
 //! agent reads what the events counted and lets go, too.
 //!
 //! It is done by whichever thread next aims a slot or settles its bill while recording
-//! is on, because no code of ours runs in between. Forked children hold copies of the descriptors until
-//! they execute something else: as long as one lives, the events stay, turned off.
+//! is on, because no code of ours runs in between. Forked children hold copies of the
+//! descriptors until they execute something else: as long as one lives, the events stay,
+//! turned off.
 
 use super::try_claim;
-use crate::{
-    layout::{MAX_CPUS, WATCH_SLOTS},
-    served, state, sys,
-};
+use crate::{recorder_state, served};
 use core::sync::atomic::{AtomicI32, AtomicU32, Ordering};
+use inprocess_base::sys;
+use inprocess_capture::state;
+use inprocess_layout::{MAX_CPUS, WATCH_SLOTS};
 
 const PERF_EVENT_IOC_ID: usize = 0x8008_2407;
 const ALL_SLOTS: u32 = (1 << WATCH_SLOTS) - 1;
@@ -47,7 +48,7 @@ pub fn release() {
         if released.load(Ordering::Acquire) != 0 || sys::getpid() != (*header).pid {
             return;
         }
-        let watch = &raw mut (*state::state()).watch;
+        let watch = &raw mut (*recorder_state::recorder()).watch;
         (*watch).ready.store(0, Ordering::SeqCst);
         let fds = (&raw mut (*watch).fds).cast::<i32>();
         let mut slot = 0;

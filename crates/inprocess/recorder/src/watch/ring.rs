@@ -5,12 +5,9 @@
 //! processor.
 
 use super::hand_over::{Refusal, at_most, conclude, moved_up, send};
-use crate::{
-    layout::{CALL_PERF_EVENT_OPEN, MAX_CPUS, Region, WATCH_SLOTS},
-    perf_attr::PerfEventAttr,
-    state::Watch,
-    sys,
-};
+use crate::{perf_attr::PerfEventAttr, recorder_state::Watch};
+use inprocess_base::sys;
+use inprocess_layout::{CALL_PERF_EVENT_OPEN, MAX_CPUS, Region, WATCH_SLOTS};
 
 /// Opens an event for each slot that the header asks for on each processor, aimed at a
 /// page that nobody touches (`dormant`) and asleep, fills `fds` and `attr`, and hands the

@@ -10,11 +10,10 @@
 //! A program with a seccomp filter of its own gets no system call from us, so its
 //! strings stay unread.
 
-use crate::{
-    layout::{KIND_TEXT, SIZE_FLAG, TEXT_BYTES, ThreadSlot},
-    recorder::{self, Said},
-    state, sys,
-};
+use crate::recorder::{self, Said};
+use inprocess_base::sys;
+use inprocess_capture::state;
+use inprocess_layout::{KIND_TEXT, SIZE_FLAG, TEXT_BYTES, ThreadSlot};
 
 const PAGE: u64 = 4096;
 /// What a reading costs at most, in ticks of the counter: a system call.
@@ -31,7 +30,11 @@ pub unsafe fn record(slot: *mut ThreadSlot, site: u32, pointer: u64, now: u64) {
     let mut words = [0_u64; TEXT_BYTES / 8];
     let bytes = (&raw mut words).cast::<u8>();
     let in_page = (PAGE - pointer % PAGE) as usize;
-    let first = if in_page < TEXT_BYTES { in_page } else { TEXT_BYTES };
+    let first = if in_page < TEXT_BYTES {
+        in_page
+    } else {
+        TEXT_BYTES
+    };
     // SAFETY: `words` has room for all that is copied; only this thread writes the slot.
     unsafe {
         if sys::copy_without_faulting(bytes, pointer, first) != first as isize {
