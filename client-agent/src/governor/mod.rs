@@ -8,7 +8,7 @@
 //! the kernel sees inside) and holds the watchpoints' descriptors. What must
 //! react within microseconds is inside: hooks pay out of the account in the
 //! shared page and turn themselves off when it is empty
-//! (`crates/runtime/inprocess/governor.rs`).
+//! (`crates/inprocess/recorder/src/governor.rs`).
 //!
 //! [`policy`] decides within a run and [`steward`] looks and acts, also at
 //! [`switches`] between threads; [`ledger`] decides from run to run.

@@ -1,13 +1,13 @@
 //! The few kilobytes inside the process, as artefacts for the host side.
 //!
-//! `build.rs` compiles `inprocess/` into two files; this crate carries their
+//! `build.rs` compiles `crates/inprocess/` into two files; this crate carries their
 //! bytes and the layout of the shared memory they write. The instrumenter links
 //! [`LINKABLE`] into tracked builds, the agent preloads [`PRELOAD`] into
 //! untouched programs and reads what either left behind.
 //!
 //! Deliberately absent: any use of the in-process code by the host side.
 
-pub mod layout;
+pub use inprocess_layout as layout;
 
 /// One relocatable object with the hooks, crash capture and watchpoints. Pass it
 /// to the linker like any other object, no flags needed: it has no undefined

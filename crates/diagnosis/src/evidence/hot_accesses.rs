@@ -2,7 +2,7 @@
 //!
 //! A hook in a hot loop would push everything else out of its thread's record.
 //! After some hundreds of events of one site the runtime keeps only the latest,
-//! and what all its values looked like (`crates/runtime/inprocess/recorder.rs`). Here
+//! and what all its values looked like (`crates/inprocess/recorder/src/recorder.rs`). Here
 //! the latest event takes its place in the thread's timeline, and what lies
 //! between it and the first ones is noted as lost: a write among it may have come
 //! between any two others, and nobody may say of it that it did not happen.

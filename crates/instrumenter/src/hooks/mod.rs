@@ -35,7 +35,7 @@ use std::num::NonZero;
 /// Reads the counter after some fences. Nothing is read while recording is off: a
 /// call that began while it was on may last for ever, and the fences are what
 /// costs. The prefix marks the instruction as ours, should the program have
-/// forbidden it to itself (`crates/runtime/inprocess/crash.rs`); it has no other effect.
+/// forbidden it to itself (`crates/inprocess/capture/src/signal_chain.rs`); it has no other effect.
 macro_rules! read_clock {
     ($fences:literal) => {
         concat!(

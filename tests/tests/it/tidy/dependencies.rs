@@ -40,7 +40,7 @@ fn cargo(arguments: &[&str]) -> String {
 
 /// What cargo says of each package: its folder, and the workspace's packages
 /// that it uses outside of tests.
-fn actual() -> BTreeMap<String, BTreeSet<String>> {
+pub fn actual() -> BTreeMap<String, BTreeSet<String>> {
     let printed = cargo(&[
         "metadata",
         "--offline",

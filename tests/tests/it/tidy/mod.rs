@@ -2,6 +2,7 @@
 //! and that documents and comments name only what exists.
 
 mod dependencies;
+mod lints;
 mod named_paths;
 mod sizes;
 

@@ -1,0 +1,77 @@
+//! What the recorder knows at run time: on pages of our own `.bss`, which activation maps
+//! other memory over, so that hooks reach everything at a link-time address and a forked
+//! child finds it zeroed (`state.rs` of the crate `capture` tells why).
+
+use crate::perf_attr::PerfEventAttr;
+use core::{
+    arch::global_asm,
+    sync::atomic::{AtomicU32, AtomicU64},
+};
+use inprocess_base::own_address;
+use inprocess_capture::state::Pages;
+use inprocess_layout::{MAX_CPUS, WATCH_SLOTS};
+
+// In the section of the other pages: each section on pages of its own costs the file one.
+global_asm!(
+    ".pushsection .bss.__failsketch_pages,\"aw\",@nobits",
+    ".p2align 12",
+    ".hidden __failsketch_recorder_pages",
+    ".globl __failsketch_recorder_pages",
+    "__failsketch_recorder_pages:",
+    ".zero {size}",
+    ".popsection",
+    size = const SIZE,
+);
+
+const PAGE: usize = 4096;
+const SIZE: usize = size_of::<RecorderState>().next_multiple_of(PAGE);
+
+/// What a forked child finds zeroed, like the state of crash capture.
+#[repr(C)]
+pub struct RecorderState {
+    pub costs: Costs,
+    pub watch: Watch,
+    /// By thread id: the id below, the slot's number above.
+    pub table: [AtomicU64; TABLE],
+}
+
+/// Entries of the table that leads threads to their slots.
+pub const TABLE: usize = 1024;
+
+/// Counter ticks that hooks cost, as measured at activation.
+#[repr(C)]
+pub struct Costs {
+    pub read: u64,
+    pub write: u64,
+    /// A branch, a call, one end of a synchronisation call.
+    pub point: u64,
+    /// A point that is only counted.
+    pub counted: u64,
+}
+
+/// What the watchpoints need at run time.
+#[repr(C)]
+pub struct Watch {
+    pub ready: AtomicU32,
+    /// Bit n: the events of slot n have been closed for good.
+    pub released: AtomicU32,
+    /// What each slot is aimed at: size's logarithm in the top bits, address below.
+    pub aim: [AtomicU64; WATCH_SLOTS],
+    /// One while a thread is aiming the slot: it alone may touch `attr`.
+    pub aiming: [AtomicU32; WATCH_SLOTS],
+    pub attr: [PerfEventAttr; WATCH_SLOTS],
+    /// By processor, then slot; -1 where there is none.
+    pub fds: [[i32; WATCH_SLOTS]; MAX_CPUS],
+}
+
+#[inline(always)]
+pub fn recorder() -> *mut RecorderState {
+    own_address!("__failsketch_recorder_pages") as *mut RecorderState
+}
+
+pub fn pages() -> Pages {
+    Pages {
+        start: recorder().cast(),
+        length: SIZE,
+    }
+}
