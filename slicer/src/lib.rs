@@ -19,12 +19,18 @@
 //! Deliberately absent: files, clocks, global state. Bytes and source text come
 //! in as arguments; the build store and the server own the IO.
 
+#![cfg_attr(
+    not(feature = "llvm"),
+    allow(dead_code, reason = "what makes a program out of bitcode")
+)]
+
 #[cfg(test)]
 extern crate self as slicer;
 
 mod calls;
 mod dependences;
 mod ir;
+#[cfg(feature = "llvm")]
 mod load;
 mod memory;
 mod planner;
@@ -35,6 +41,7 @@ mod stored;
 
 pub use ir::error::SlicerError;
 pub use ir::program::{Program, StatementInfo};
+#[cfg(feature = "llvm")]
 pub use load::{Loader, ModuleInput};
 pub use memory::alias::{Alias, UnknownAlias};
 pub use planner::branch_facts::{BranchSides, CodePlace};
