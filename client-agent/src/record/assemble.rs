@@ -13,7 +13,7 @@ use crate::record::limits;
 use crate::run::program::KnownProgram;
 use crate::run::{Preparation, Recorder, Running, check, outcome};
 use crate::watchpoints::collector::Collected;
-use sketch_model::{FailureKind, Outcome, Privacy, PtRecord, RunRecord, Schema};
+use sketch_model::{FailureKind, Gap, Outcome, Privacy, PtRecord, RunRecord, Schema, WatchRefusal};
 use std::mem::take;
 
 /// When the record is made.
@@ -49,21 +49,23 @@ pub struct Recording<'a> {
     pub asked_to_watch: bool,
     pub running: Running,
     pub preparation: Option<Preparation>,
-    pub gaps: Vec<String>,
+    pub gaps: Vec<Gap>,
 }
 
 impl Recording<'_> {
     /// The run's Intel PT so far; it ends here.
-    fn take_trace(&mut self, gaps: &mut Vec<String>) -> Option<PtRecord> {
+    fn take_trace(&mut self, gaps: &mut Vec<Gap>) -> Option<PtRecord> {
         let trace = self.running.trace.take()?;
-        let traced = trace.map_err(|refusal| refusal.to_string());
+        let traced = trace.map_err(|refusal| Gap::TraceRefused {
+            because: refusal.to_string(),
+        });
         match traced.and_then(Tracing::finish) {
             Ok(traced) => {
                 gaps.extend(traced.gaps);
                 Some(traced.record)
             }
-            Err(reason) => {
-                gaps.push(reason);
+            Err(gap) => {
+                gaps.push(gap);
                 None
             }
         }
@@ -86,18 +88,16 @@ impl Recording<'_> {
                 (_, collector) => preparation.collector = collector,
             }
             if moment.ended().is_none() {
-                gaps.push(
-                    "watchpoint hits, ended threads and pauses are not in a report of a hang that \
-                     goes on"
-                        .into(),
-                );
+                gaps.push(Gap::HangGoesOn);
             }
             match preparation.region.bytes() {
                 Ok(bytes) => remains = Remains::read(&bytes, take(&mut collected.report.ended)),
-                Err(error) => gaps.push(format!("the records could not be read: {error}")),
+                Err(error) => gaps.push(Gap::RecordsUnreadable {
+                    because: error.to_string(),
+                }),
             }
             if remains.pid.is_none() {
-                gaps.push("the runtime was not activated in the program".into());
+                gaps.push(Gap::RuntimeNotActive);
             }
         }
         gaps.append(&mut remains.gaps);
@@ -129,7 +129,7 @@ impl Recording<'_> {
             &mut gaps,
         );
         if recorder.watch_way == WatchWay::None && watch.refused.is_some() {
-            watch.refused = Some("the policy allows no watchpoints (watch_way)".into());
+            watch.refused = Some(WatchRefusal::Policy);
         }
         RunRecord {
             schema: Schema::default(),
@@ -163,7 +163,7 @@ fn outcome(
     moment: &Moment<'_>,
     remains: &Remains,
     main: &MainModule,
-    gaps: &mut Vec<String>,
+    gaps: &mut Vec<Gap>,
 ) -> Outcome {
     if let Some(hang) = moment.hang() {
         let report = outcome::hang_report(hang, main, &mut recorder.modules);
@@ -184,7 +184,7 @@ fn outcome(
                 let kind = FailureKind::Check(code);
                 return Outcome::Failure(outcome::report(kind, None, remains, main, modules));
             }
-            Err(why) => gaps.push(why),
+            Err(because) => gaps.push(Gap::CheckerFailed { because }),
         }
     }
     judged

@@ -17,8 +17,9 @@ use diagnosis::{
     Population, Power, SketchInputs, TracedInput,
 };
 use sketch_model::{
-    BestPredictor, FailureKind, FailureSketch, LocationName, PredictorClass, Privacy, Provenance,
-    Ranking, RunRecord, Slice, Statement, StatementId, Tier, TracedRun, TrackingPlan,
+    BestPredictor, FailureKind, FailureSketch, Gap, LocationName, PlanCounts, PredictorClass,
+    Privacy, Provenance, Ranking, RunRecord, Slice, Statement, StatementId, Tier, TracedRun,
+    TrackingPlan,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -116,7 +117,7 @@ impl Tracking {
             return;
         };
         let untraced = TracedRun {
-            gaps: vec!["it came without the trace that tells of its branches".to_owned()],
+            gaps: vec![Gap::TraceMissing],
             ..TracedRun::default()
         };
         if let Some(traced) = traced.or(plan.traces_branches().then_some(&untraced)) {
@@ -303,48 +304,41 @@ impl Tracking {
     }
 
     /// What the reader must know of how the plans were run.
-    fn gaps(&self, campaign: &Campaign) -> Vec<String> {
+    fn gaps(&self, campaign: &Campaign) -> Vec<Gap> {
         let mut gaps = Vec::new();
         if campaign.quiet {
-            gaps.push(
-                "watchpoints made nearly every run fail, so nothing is watched any more".into(),
-            );
+            gaps.push(Gap::WatchingGivenUp);
         }
         if campaign.traced.left_out() > 0 {
-            gaps.push(format!(
-                "{} traced runs of the program itself are beyond what is kept",
-                campaign.traced.left_out()
-            ));
+            let count = campaign.traced.left_out();
+            gaps.push(Gap::TracedRunsNotKept { count });
         }
         if self.planned().count() > 1 {
-            let counts = self.planned().map(|s| {
-                let (number, all) = (s.iteration.variant.plan, s.failing + s.successful);
-                format!("plan {number}: {} of {all} runs failed", s.failing)
+            let plans = self.planned().map(|s| PlanCounts {
+                plan: s.iteration.variant.plan,
+                failed: s.failing,
+                runs: s.failing + s.successful,
             });
-            let counts: Vec<String> = counts.collect();
-            gaps.push(format!(
-                "{} plans watch different locations and are counted apart ({})",
-                counts.len(),
-                counts.join(", ")
-            ));
+            let plans = plans.collect();
+            gaps.push(Gap::PlansCountedApart { plans });
         }
         let unwatched = |s: &Stratum| s.iteration.plan.unwatched.iter().cloned().collect();
         let missed: Option<BTreeSet<LocationName>> =
             self.planned().map(unwatched).reduce(|a, b| &a & &b);
         let missed = missed.unwrap_or_default();
         if !missed.is_empty() && self.planned().any(|s| !s.iteration.plan.watched.is_empty()) {
-            let names: Vec<String> = missed.iter().map(ToString::to_string).collect();
-            gaps.push(format!("no plan watches {}", names.join(", ")));
+            let locations = missed.into_iter().collect();
+            gaps.push(Gap::LocationsNotWatched { locations });
         }
         let tracked = self.planned().flat_map(|s| &s.iteration.plan.statements);
         let tracked: BTreeSet<StatementId> = tracked.map(|s| s.id).collect();
         let ran = |id: &&StatementId| self.strata.values().any(|s| s.ran.contains(*id));
         let idle = tracked.len() - tracked.iter().filter(ran).count();
         if idle > 0 {
-            gaps.push(format!(
-                "{idle} of {} tracked statements are not known to have run in any run",
-                tracked.len()
-            ));
+            gaps.push(Gap::StatementsNeverRan {
+                idle: idle as u64,
+                tracked: tracked.len() as u64,
+            });
         }
         gaps
     }
@@ -408,17 +402,15 @@ struct Drawing<'a> {
     provenance: &'a Provenance,
     version: u32,
     settled: bool,
-    gaps: Vec<String>,
+    gaps: Vec<Gap>,
 }
 
 fn draw(drawing: Drawing<'_>) -> FailureSketch {
     let campaign = drawing.campaign;
     let mut gaps = drawing.gaps;
     if campaign.tracked_otherwise > 0 {
-        gaps.push(format!(
-            "{} tracked runs failed in another way and count neither as failing nor as successful",
-            campaign.tracked_otherwise
-        ));
+        let count = campaign.tracked_otherwise;
+        gaps.push(Gap::FailedOtherwise { count });
     }
     diagnosis::build(SketchInputs {
         campaign: campaign.id,

@@ -14,8 +14,8 @@ use diagnosis::evidence::decoded_run::nobody;
 use diagnosis::weight_of;
 use serde::{Deserialize, Serialize};
 use sketch_model::{
-    AgentId, Outcome, Placement, PointKind, Privacy, RunId, RunRecord, SiteId, Tier, TracedRun,
-    TrackingPlan, VariantRef,
+    AgentId, Gap, Outcome, Placement, PointKind, Privacy, RunId, RunRecord, SiteId, Tier,
+    TracedRun, TrackingPlan, VariantRef,
 };
 
 const MOST_FAILING: usize = 64;
@@ -32,8 +32,8 @@ pub struct StoredTrace {
     pub failing_tid: Option<i32>,
     pub tier: Tier,
     pub privacy: Privacy,
-    /// What was lost before the trace was read, in words.
-    pub gaps: Vec<String>,
+    /// What was lost before the trace was read.
+    pub gaps: Vec<Gap>,
     pub traced: TracedRun,
 }
 

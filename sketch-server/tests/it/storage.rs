@@ -2,7 +2,9 @@
 //! The same tests run on SQLite and on a real PostgreSQL.
 
 use crate::storage_support::{Place, campaign, filed, new, run, sketch};
-use sketch_model::{BuildId, CampaignId, Placement, Schema, Slice, Tier, TrackingPlan, VariantRef};
+use sketch_model::{
+    BuildId, CampaignId, Gap, Placement, Schema, Slice, Tier, TrackingPlan, VariantRef,
+};
 use sketch_server::storage::{
     Arrival, BlobId, BuildCounts, Changes, Database, IterationRecord, PostgresStorage, Retention,
     Revised, RunRole, SqliteStorage, Storage, StorageError, sweep_all,
@@ -147,7 +149,7 @@ async fn campaigns_builds_slices_and_all_sketch_versions_read_back(place: Place)
         schema: Schema::default(),
         build: build.clone(),
         entries: Vec::new(),
-        gaps: vec!["assembly".into()],
+        gaps: vec![Gap::AssemblyOpaque { count: 1 }],
     };
     let iteration = IterationRecord {
         variant: VariantRef {

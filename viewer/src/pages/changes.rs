@@ -42,8 +42,7 @@ pub fn changes(before: &FailureSketch, after: &FailureSketch) -> Vec<String> {
         .iter()
         .filter(|s| !new.contains(&s.statement.id));
     said.extend(named("gone", gone));
-    let known: BTreeSet<&str> = before.gaps.iter().map(String::as_str).collect();
-    for gap in after.gaps.iter().filter(|g| !known.contains(g.as_str())) {
+    for gap in after.gaps.iter().filter(|gap| !before.gaps.contains(gap)) {
         said.push(format!("Newly not known: {gap}"));
     }
     said

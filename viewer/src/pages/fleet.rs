@@ -7,7 +7,7 @@ use crate::escape::{self, NAME_LIMIT};
 use crate::numbers::{count, date};
 use crate::shell::{self, Frame, document};
 use maud::{Markup, html};
-use sketch_model::{AgentId, BuildId, Tier, VariantRef};
+use sketch_model::{AgentId, BuildId, Gap, Tier, VariantRef};
 
 /// Runs of one kind, and the CPU time they took together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -31,8 +31,8 @@ pub struct AgentSeen {
     /// Of P, and of tracked builds.
     pub untracked: RunCost,
     pub tracked: RunCost,
-    /// Its last run's losses, in words.
-    pub gaps: Vec<String>,
+    /// Its last run's losses.
+    pub gaps: Vec<Gap>,
 }
 
 /// `forgotten` agents found no room in the server's record.
@@ -74,7 +74,7 @@ fn row(a: &AgentSeen) -> Markup {
         tr {
             th scope="row" {
                 b { (escape::visible(&a.agent.0, NAME_LIMIT)) }
-                @for gap in a.gaps.iter().take(3) { span.fine { (escape::visible(gap, NAME_LIMIT)) } }
+                @for gap in a.gaps.iter().take(3) { span.fine { (escape::visible(&gap.to_string(), NAME_LIMIT)) } }
             }
             td data-label="Can do" { (a.tier) }
             td data-label="Runs now" {

@@ -8,13 +8,13 @@
 //! in which order, with which marks, which predictors in which order, and the
 //! words around them.
 
-use sketch_model::{FailureSketch, SketchStep, SketchThread, SketchValue};
+use sketch_model::{FailureSketch, Gap, SketchStep, SketchThread, SketchValue};
 
 /// Whether `b` shows what `a` shows, figures aside.
 pub fn same_picture(a: &FailureSketch, b: &FailureSketch) -> bool {
     let words = |s: &FailureSketch| {
         let provenance = &s.provenance;
-        let gaps: Vec<String> = s.gaps.iter().map(|g| without_figures(g)).collect();
+        let gaps: Vec<Gap> = s.gaps.iter().map(Gap::without_figures).collect();
         (
             s.title.clone(),
             without_figures(&s.summary),
