@@ -8,13 +8,13 @@ use crate::{
     recording::{RecordingLosses, Stretch},
     statements::{BlockStatements, StatementMap, Way},
 };
-use sketch_model::{BranchWay, ExecutedStatement, RuntimeAddress, StatementId, ThreadStatements};
+use sketch_model::{
+    BranchWay, ExecutedStatement, Gap, RuntimeAddress, StatementId, ThreadStatements,
+};
 use std::collections::{BTreeMap, VecDeque};
 
 /// How many statements of a thread's end are kept in order.
 const ENDING: usize = 4096;
-
-const DOUBTFUL: &str = "stretches of trace may be of this thread or of another one";
 
 /// Where `places` has no number.
 const NOWHERE: u32 = u32::MAX;
@@ -29,7 +29,7 @@ pub(crate) struct Account<'m> {
     /// By branch: how often it went which way.
     ways: Vec<[u64; 2]>,
     ending: VecDeque<StatementId>,
-    gaps: BTreeMap<String, u64>,
+    gaps: BTreeMap<GapReason, u64>,
     entries: u64,
     current: Option<StatementId>,
     /// A jump of which it is not known yet what followed.
@@ -68,7 +68,7 @@ impl<'m> Account<'m> {
                 ExecutionItem::Gap(gap) => {
                     // Only says that the thread's last steps are not confirmed.
                     if gap.reason != GapReason::NoSync {
-                        *self.gaps.entry(gap.reason.to_string()).or_default() += 1;
+                        *self.gaps.entry(gap.reason.clone()).or_default() += 1;
                     }
                     self.current = None;
                     self.pending = None;
@@ -136,21 +136,18 @@ impl<'m> Account<'m> {
     }
 
     pub(crate) fn finish(mut self, known: &RecordingLosses) -> ThreadStatements {
-        if known.doubtful.contains(&self.thread) {
-            *self.gaps.entry(DOUBTFUL.to_owned()).or_default() += known.unassigned;
-        }
         self.out.ways = self.told_ways();
         let mut out = self.out;
-        out.complete = self.gaps.is_empty() && known.losses.is_empty();
         out.ending = self.ending.into();
-        out.gaps = self
-            .gaps
-            .into_iter()
-            .map(|(what, times)| match times {
-                1 => what,
-                _ => format!("{what} ({times} times)"),
-            })
-            .collect();
+        let tid = self.thread.tid;
+        let gaps = self.gaps.into_iter();
+        let gaps = gaps.map(|(reason, count)| Gap::TraceDamaged { tid, reason, count });
+        out.gaps = gaps.collect();
+        if known.doubtful.contains(&self.thread) {
+            let count = known.unassigned;
+            out.gaps.push(Gap::TraceDoubtful { tid, count });
+        }
+        out.complete = out.gaps.is_empty() && known.losses.is_empty();
         out
     }
 

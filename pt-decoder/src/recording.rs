@@ -22,7 +22,7 @@ use crate::{
     owner::Owner,
     processor_timeline::{Running, ThreadId},
 };
-use sketch_model::{PtBuffer, PtRecord, RuntimeAddress, SidebandKind, Tsc};
+use sketch_model::{Gap, PtBuffer, PtRecord, RuntimeAddress, SidebandKind, Tsc};
 use std::{
     collections::{BTreeMap, BTreeSet},
     ops::ControlFlow,
@@ -52,8 +52,8 @@ pub struct RecordingLosses {
     /// Threads that may have executed an unassigned stretch.
     pub doubtful: BTreeSet<ThreadId>,
     pub missing: BTreeSet<MissingCode>,
-    /// What was lost before it reached us, in words.
-    pub losses: Vec<String>,
+    /// What was lost before it reached us.
+    pub losses: Vec<Gap>,
 }
 
 /// What is known of a recording.
@@ -64,7 +64,7 @@ pub struct DecodedRecording {
     pub unassigned: u64,
     pub doubtful: BTreeSet<ThreadId>,
     pub missing: BTreeSet<MissingCode>,
-    pub losses: Vec<String>,
+    pub losses: Vec<Gap>,
     /// Items beyond the limit were not kept.
     pub cut: bool,
 }
@@ -241,34 +241,29 @@ impl<'t> BufferReader<'t> {
 }
 
 /// What the kernel says it could not hand over.
-fn losses(record: &PtRecord) -> Vec<String> {
-    let mut counts: BTreeMap<&str, u64> = BTreeMap::new();
+fn losses(record: &PtRecord) -> Vec<Gap> {
+    let mut losses = Vec::new();
     for event in &record.sideband {
         match event.kind {
-            SidebandKind::Lost(count) => {
-                *counts.entry("perf records were lost").or_default() += count
-            }
+            SidebandKind::Lost(count) => Gap::PerfRecordsLost { count }.add_to(&mut losses),
             SidebandKind::Aux {
                 truncated,
                 overwritten,
                 partial,
                 ..
             } => {
-                for (flag, words) in [
-                    (truncated, "the buffer of the trace was full"),
-                    (overwritten, "older trace was overwritten"),
-                    (partial, "the kernel reports holes in the trace"),
+                for (flag, gap) in [
+                    (truncated, Gap::TraceBufferFull { count: 1 }),
+                    (overwritten, Gap::TraceOverwritten { count: 1 }),
+                    (partial, Gap::TraceHoles { count: 1 }),
                 ] {
                     if flag {
-                        *counts.entry(words).or_default() += 1;
+                        gap.add_to(&mut losses);
                     }
                 }
             }
             _ => {}
         }
     }
-    let words = counts.into_iter();
-    words
-        .map(|(what, count)| format!("{what} ({count}×)"))
-        .collect()
+    losses
 }

@@ -18,7 +18,7 @@ use crate::{
 };
 use nix::sys::resource::{Resource, setrlimit};
 use serde::{Deserialize, Serialize};
-use sketch_model::{BuildId, MappedCode, PtRecord, ThreadStatements, TracedRun};
+use sketch_model::{BuildId, Gap, MappedCode, PtRecord, ThreadStatements, TracedRun};
 use std::{
     collections::HashMap,
     io::{self, Read, Write},
@@ -82,7 +82,7 @@ pub struct Answer {
     pub missing: Vec<MissingCode>,
     /// Stretches of trace that no thread can be named for.
     pub unassigned: u64,
-    pub gaps: Vec<String>,
+    pub gaps: Vec<Gap>,
 }
 
 impl Answer {
@@ -90,17 +90,14 @@ impl Answer {
     pub fn traced(&self) -> TracedRun {
         let mut gaps = self.gaps.clone();
         if self.unassigned > 0 {
-            gaps.push(format!(
-                "{} stretches of the trace belong to a thread that cannot be told",
-                self.unassigned
-            ));
+            let count = self.unassigned;
+            gaps.push(Gap::TraceUnassigned { count });
         }
         for thread in &self.threads {
-            let of_thread = |gap| format!("the trace of thread {}: {gap}", thread.tid);
-            gaps.extend(thread.gaps.iter().map(of_thread));
+            gaps.extend(thread.gaps.iter().cloned());
         }
         if self.threads.is_empty() {
-            gaps.push("the trace shows no code of the program".to_owned());
+            gaps.push(Gap::TraceWithoutProgram);
         }
         TracedRun {
             complete: !self.threads.is_empty()

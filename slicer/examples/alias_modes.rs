@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let slice = slice_from(&program, &[Criterion::at(*id, &[])], mode, &|_| None);
             times.push(begun.elapsed());
             sizes.push(slice.entries.len());
-            gap |= slice.gaps.iter().any(|g| g.contains("budget"));
+            gap |= slice.gaps.contains(&sketch_model::Gap::PointsToOverBudget);
             let first = slice
                 .entries
                 .iter()

@@ -14,7 +14,7 @@
 
 use crate::facts;
 use sketch_model::{
-    FailureSketch, SketchPredictor, SketchStep, SketchThread, SketchValue, StatementId,
+    FailureSketch, Gap, SketchPredictor, SketchStep, SketchThread, SketchValue, StatementId,
 };
 use std::collections::BTreeSet;
 
@@ -38,7 +38,7 @@ pub enum Change<'a> {
     Drawn(Vec<&'a SketchStep>),
     NoLongerDrawn(Vec<&'a SketchStep>),
     /// A gap that was not there before.
-    NotKnown(&'a str),
+    NotKnown(&'a Gap),
     /// Nothing of these, but something that a reader sees.
     Details,
 }
@@ -73,10 +73,10 @@ pub fn changes<'a>(old: &'a FailureSketch, new: &'a FailureSketch) -> Vec<Change
     if !gone.is_empty() {
         changes.push(Change::NoLongerDrawn(gone));
     }
-    let known: BTreeSet<String> = old.gaps.iter().map(|gap| without_figures(gap)).collect();
+    let known: Vec<Gap> = old.gaps.iter().map(Gap::without_figures).collect();
     let gaps = new.gaps.iter();
-    let unknown = gaps.filter(|gap| !known.contains(&without_figures(gap)));
-    changes.extend(unknown.map(|gap| Change::NotKnown(gap)));
+    let unknown = gaps.filter(|gap| !known.contains(&gap.without_figures()));
+    changes.extend(unknown.map(Change::NotKnown));
     if changes.is_empty() && !looks_the_same(old, new) {
         changes.push(Change::Details);
     }
@@ -94,7 +94,7 @@ fn only_in<'a>(sketch: &'a FailureSketch, other: &FailureSketch) -> Vec<&'a Sket
 fn looks_the_same(a: &FailureSketch, b: &FailureSketch) -> bool {
     let words = |s: &FailureSketch| {
         let provenance = &s.provenance;
-        let gaps: Vec<String> = s.gaps.iter().map(|g| without_figures(g)).collect();
+        let gaps: Vec<Gap> = s.gaps.iter().map(Gap::without_figures).collect();
         (
             s.title.clone(),
             without_figures(&s.summary),

@@ -2,7 +2,7 @@
 
 use crate::facts;
 use crate::numbers::{count, counted, rate};
-use sketch_model::{FailureSketch, SketchPredictor};
+use sketch_model::{FailureSketch, Gap, SketchPredictor};
 
 /// What the figures of the predictor table mean.
 pub const FIGURES: &str = "Precision: of the runs in which it held, the share that failed. \
@@ -110,7 +110,7 @@ pub fn provenance(sketch: &FailureSketch) -> Vec<(&'static str, String)> {
 
 /// What was lost, refused or not followed, and what the sketch itself leaves open.
 pub fn gaps(sketch: &FailureSketch) -> Vec<String> {
-    let mut gaps = sketch.gaps.clone();
+    let mut gaps: Vec<String> = sketch.gaps.iter().map(Gap::to_string).collect();
     if sketch
         .steps
         .iter()

@@ -28,6 +28,7 @@
 use super::token_bucket::BUCKET_NS;
 use crate::patches::locked_file::Kept;
 use serde::{Deserialize, Serialize};
+use sketch_model::Gap;
 use std::path::Path;
 
 /// What a program may cost before it has earned anything on this machine.
@@ -106,15 +107,11 @@ impl Ledger {
     }
 
     /// Whether a tracked build may run now; the sentence says why not.
-    pub fn admit(&self) -> Result<Reserved, String> {
+    pub fn admit(&self) -> Result<Reserved, Gap> {
         let (admitted, account) = self.account.change(|account| (account.admit(), *account));
-        admitted.ok_or_else(|| {
-            format!(
-                "the tracked build was not run: a run of it costs {:.2} ms beyond the {}% of \
-                 processor time that tracking may cost, which earlier runs have not earned yet",
-                account.excess_ns as f64 / 1e6,
-                self.share * 100.0
-            )
+        admitted.ok_or(Gap::TrackedBuildTooCostly {
+            excess_ns: account.excess_ns,
+            limit_ppm: (self.share * 1e6).round() as u64,
         })
     }
 
@@ -201,7 +198,8 @@ mod tests {
         let aside = ledger.admit().expect("the first credit");
         ledger.settle(6 * MS, aside, Some(30 * MS));
         let refused = ledger.admit().expect_err("in debt");
-        assert!(refused.contains("ms beyond the 1%"), "{refused}");
+        let sentence = refused.to_string();
+        assert!(sentence.contains("ms beyond the 1%"), "{sentence}");
         let bytes = fs::read(ledger.account.file()).expect("kept");
         assert!(serde_json::from_slice::<Account>(&bytes).is_ok());
     }

@@ -12,7 +12,8 @@ use super::{
     store::Store,
     windows::{Window, filter},
 };
-use sketch_model::{PtBuffer, PtRecord, SidebandEvent, SidebandKind};
+use crate::process::sys::errno;
+use sketch_model::{Gap, PtBuffer, PtRecord, SidebandEvent, SidebandKind};
 use std::{
     sync::mpsc::{self, RecvTimeoutError},
     thread,
@@ -40,8 +41,8 @@ pub fn probe(machine: &Machine, kernel: &dyn Kernel) -> Result<PtUnit, PtRefusal
 #[derive(Debug)]
 pub struct Traced {
     pub record: PtRecord,
-    /// What is missing, in words.
-    pub gaps: Vec<String>,
+    /// What is missing.
+    pub gaps: Vec<Gap>,
 }
 
 /// Tracing of what the calling thread executes next.
@@ -62,11 +63,9 @@ impl Tracing {
         let mut gaps = Vec::new();
         let mut processors = open_all(unit, kernel)?;
         if !windows.is_empty()
-            && let Err(reason) = limit(&processors, windows, unit.windows)
+            && let Err(because) = limit(&processors, windows, unit.windows)
         {
-            gaps.push(format!(
-                "Intel PT: libraries are traced as well, so the trace is shorter: {reason}"
-            ));
+            gaps.push(Gap::TraceNotLimited { because });
             // Some may be limited and some not. The kernel allows one trace of a
             // thread at a time, so these must go first.
             drop(processors);
@@ -96,12 +95,12 @@ impl Tracing {
     }
 
     /// Stops tracing and takes what there is.
-    pub fn finish(mut self) -> Result<Traced, String> {
+    pub fn finish(mut self) -> Result<Traced, Gap> {
         self.stop = None;
         let reader = self.reader.take().map(thread::JoinHandle::join);
         match reader {
             Some(Ok(traced)) => Ok(traced),
-            Some(Err(_)) | None => Err("Intel PT: the reader of the trace failed".into()),
+            Some(Err(_)) | None => Err(Gap::TraceReaderFailed),
         }
     }
 }
@@ -186,14 +185,14 @@ fn collect(
     processors: &[Processor],
     mut store: Store,
     mut record: PtRecord,
-    mut gaps: Vec<String>,
+    mut gaps: Vec<Gap>,
 ) -> Traced {
     for processor in processors {
-        if let Err(reason) = processor.event.disable() {
-            gaps.push(format!(
-                "Intel PT: the trace of processor {} was read while it was written: {reason}",
-                processor.cpu
-            ));
+        if let Err(error) = processor.event.disable() {
+            gaps.push(Gap::TraceReadWhileWritten {
+                cpu: processor.cpu,
+                errno: errno(&error),
+            });
         }
     }
     drain(processors, &mut store);

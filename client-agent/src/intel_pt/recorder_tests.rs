@@ -70,7 +70,7 @@ fn a_run_is_traced_on_every_processor_and_read_after_it_was_stopped() {
         .unwrap()
         .finish()
         .unwrap();
-    assert_eq!(traced.gaps, [""; 0]);
+    assert_eq!(traced.gaps, []);
     let record = traced.record;
     assert_eq!((record.cpu, record.clock), (unit.model, Some(CLOCK)));
     assert_eq!(record.frequency, Some(unit.frequency));
@@ -117,10 +117,11 @@ fn where_windows_are_refused_everything_is_traced_and_the_record_says_so() {
     let traced = tracing.finish().unwrap();
     assert_eq!(
         traced.gaps,
-        [
-            "Intel PT: libraries are traced as well, so the trace is shorter: \
-             ioctl(PERF_EVENT_IOC_SET_FILTER) was refused (Operation not supported (os error 95))"
-        ]
+        [Gap::TraceNotLimited {
+            because: "ioctl(PERF_EVENT_IOC_SET_FILTER) was refused (Operation not supported \
+                      (os error 95))"
+                .to_owned()
+        }]
     );
     // A thread has one trace at a time: the first three were closed before.
     let asked = kernel.asked();
@@ -222,7 +223,7 @@ fn the_real_kernel_tells_of_a_child_from_its_exec_to_its_end() {
     assert!(child.wait().unwrap().success());
     let clock = processors[0].event.clock();
     let traced = collect(&processors, Store::default(), PtRecord::default(), vec![]);
-    assert_eq!(traced.gaps, [""; 0]);
+    assert_eq!(traced.gaps, []);
     assert_eq!(traced.record.buffers, []);
     let events = &traced.record.sideband;
     assert!(events.iter().all(|it| it.pid == pid), "{events:?}");

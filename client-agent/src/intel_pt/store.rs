@@ -6,7 +6,7 @@
 
 use super::attribute::LAYOUT;
 use formats::perf_records::parse_ring;
-use sketch_model::{SidebandEvent, SidebandKind};
+use sketch_model::{Gap, SidebandEvent, SidebandKind};
 use std::collections::VecDeque;
 
 /// Of either sort. A record has about a hundred bytes of JSON for each.
@@ -51,26 +51,27 @@ impl Store {
         }
     }
 
-    /// What was kept, in the order of time, and what was not, in words.
-    pub fn finish(self) -> (Vec<SidebandEvent>, Vec<String>) {
+    /// What was kept, in the order of time, and what was not.
+    pub fn finish(self) -> (Vec<SidebandEvent>, Vec<Gap>) {
         let mut events = self.others;
         events.extend(self.switches);
         events.sort_by_key(|event| event.time_ns);
-        let said = [
-            (self.lost, "records beside the trace were lost"),
-            (self.unreadable, "records beside the trace cannot be read"),
-            (
-                self.forgotten_switches,
-                "older thread switches were not kept",
-            ),
-            (
-                self.forgotten_others,
-                "later mappings and threads were not kept",
-            ),
-        ];
-        let gaps = said.into_iter().filter(|(count, _)| *count > 0);
-        let gaps = gaps.map(|(count, what)| format!("Intel PT: {count} {what}"));
-        (events, gaps.collect())
+        let mut gaps = Vec::new();
+        for gap in [
+            Gap::SidebandLost { count: self.lost },
+            Gap::SidebandUnreadable {
+                count: self.unreadable,
+            },
+            Gap::SwitchesNotKept {
+                count: self.forgotten_switches,
+            },
+            Gap::MappingsNotKept {
+                count: self.forgotten_others,
+            },
+        ] {
+            gap.add_to(&mut gaps);
+        }
+        (events, gaps)
     }
 }
 
@@ -110,9 +111,9 @@ mod tests {
         assert_eq!(
             gaps,
             [
-                "Intel PT: 5 records beside the trace were lost",
-                "Intel PT: 3 older thread switches were not kept",
-                "Intel PT: 4 later mappings and threads were not kept",
+                Gap::SidebandLost { count: 5 },
+                Gap::SwitchesNotKept { count: 3 },
+                Gap::MappingsNotKept { count: 4 },
             ]
         );
     }

@@ -9,7 +9,7 @@
 
 use crate::private_files::write_whole;
 use serde::{Deserialize, Serialize};
-use sketch_model::{FailureKind, Outcome, RunRecord};
+use sketch_model::{FailureKind, Outcome, RunRecord, Withdrawal};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -61,7 +61,7 @@ pub struct Canary {
     original: Tally,
     tracked: Tally,
     /// Why it is withdrawn, if it is.
-    withdrawn: Option<String>,
+    withdrawn: Option<Withdrawal>,
 }
 
 impl Canary {
@@ -73,8 +73,8 @@ impl Canary {
             .unwrap_or_default()
     }
 
-    pub fn withdrawn(&self) -> Option<&str> {
-        self.withdrawn.as_deref()
+    pub fn withdrawn(&self) -> Option<&Withdrawal> {
+        self.withdrawn.as_ref()
     }
 
     /// The share of runs that may run the tracked build now.
@@ -99,34 +99,35 @@ impl Canary {
         }
     }
 
-    fn fault(&self, slowdown: f64) -> Option<String> {
+    fn fault(&self, slowdown: f64) -> Option<Withdrawal> {
         let (tracked, original) = (&self.tracked, &self.original);
         let rate = |failures: u64, runs: u64| failures as f64 / runs.max(1) as f64;
         let other = rate(tracked.other_failures, tracked.runs);
         if tracked.other_failures >= TOO_MANY
             && other > 3.0 * rate(original.other_failures, original.runs)
         {
-            return Some(format!(
-                "it failed in another way than the one under diagnosis in {} of {} runs, the \
-                 original in {} of {}",
-                tracked.other_failures, tracked.runs, original.other_failures, original.runs
-            ));
+            return Some(Withdrawal::FailsOtherwise {
+                failures: tracked.other_failures,
+                runs: tracked.runs,
+                original_failures: original.other_failures,
+                original_runs: original.runs,
+            });
         }
         if tracked.runs >= PROBATION / 2
             && rate(tracked.own_failures, tracked.runs) > MOST_OWN_FAILURES
             && rate(original.own_failures, original.runs) <= MOST_OWN_FAILURES
         {
-            return Some(format!(
-                "the failure under diagnosis came in {} of {} runs of it",
-                tracked.own_failures, tracked.runs
-            ));
+            return Some(Withdrawal::FailsTooOften {
+                failures: tracked.own_failures,
+                runs: tracked.runs,
+            });
         }
         let factor = tracked.mean_cpu_us() / original.mean_cpu_us().max(1.0);
         if tracked.successes >= TIMED && original.successes >= TIMED && factor > slowdown {
-            return Some(format!(
-                "it used {factor:.2} times the CPU time of the original over {} runs",
-                tracked.successes
-            ));
+            return Some(Withdrawal::TooSlow {
+                percent: (factor * 100.0).round() as u64,
+                runs: tracked.successes,
+            });
         }
         None
     }
@@ -158,7 +159,7 @@ mod tests {
         }
     }
 
-    fn fault(tracked: Tally, original: Tally) -> Option<String> {
+    fn fault(tracked: Tally, original: Tally) -> Option<Withdrawal> {
         let canary = Canary {
             original,
             tracked,
@@ -171,7 +172,15 @@ mod tests {
     fn only_what_the_original_does_not_do_is_held_against_it() {
         // Fails in a new way; fails no more often than the original does.
         let new = fault(tally(20, 0, 3, 100), tally(50, 1, 0, 100));
-        assert!(new.is_some_and(|why| why.contains("in 3 of 23 runs, the original in 0 of 51")));
+        assert_eq!(
+            new,
+            Some(Withdrawal::FailsOtherwise {
+                failures: 3,
+                runs: 23,
+                original_failures: 0,
+                original_runs: 51
+            })
+        );
         assert_eq!(fault(tally(20, 0, 3, 100), tally(50, 0, 5, 100)), None);
         assert_eq!(
             fault(tally(20, 0, 2, 100), tally(50, 0, 0, 100)),
@@ -184,7 +193,11 @@ mod tests {
     fn the_failure_under_diagnosis_is_welcome_until_it_is_all_there_is() {
         assert_eq!(fault(tally(5, 25, 0, 100), tally(50, 1, 0, 100)), None);
         let all = fault(tally(1, 29, 0, 100), tally(50, 1, 0, 100));
-        assert!(all.is_some_and(|why| why.contains("in 29 of 30 runs")));
+        let often = Withdrawal::FailsTooOften {
+            failures: 29,
+            runs: 30,
+        };
+        assert_eq!(all, Some(often));
         assert_eq!(
             fault(tally(1, 29, 0, 100), tally(1, 49, 0, 100)),
             None,
@@ -195,7 +208,11 @@ mod tests {
     #[test]
     fn one_that_is_too_slow_goes() {
         let slow = fault(tally(10, 0, 0, 210), tally(10, 0, 0, 100));
-        assert!(slow.is_some_and(|why| why.contains("2.10 times the CPU time")));
+        let too_slow = Withdrawal::TooSlow {
+            percent: 210,
+            runs: 10,
+        };
+        assert_eq!(slow, Some(too_slow));
         assert_eq!(fault(tally(10, 0, 0, 190), tally(10, 0, 0, 100)), None);
         assert_eq!(
             fault(tally(9, 0, 0, 900), tally(10, 0, 0, 100)),
@@ -210,7 +227,8 @@ mod tests {
         assert_eq!(canary.share(0.25), 0.25);
         canary.tracked = tally(20, 0, 0, 100);
         assert_eq!(canary.share(0.25), 1.0);
-        canary.withdrawn = Some("it failed".into());
+        // As earlier releases kept it.
+        canary.withdrawn = Some(Withdrawal::Words("it failed".into()));
         assert_eq!(canary.share(0.25), 0.0);
     }
 }

@@ -15,6 +15,11 @@ fn check(result: libc::c_long) -> io::Result<libc::c_long> {
     }
 }
 
+/// The number of an error; one that has none of the kernel's is an I/O error.
+pub fn errno(error: &io::Error) -> i32 {
+    error.raw_os_error().unwrap_or(libc::EIO)
+}
+
 fn owned(fd: libc::c_long) -> OwnedFd {
     // SAFETY: callers pass a descriptor that the kernel has just made.
     unsafe { OwnedFd::from_raw_fd(fd as i32) }

@@ -3,7 +3,9 @@
 use crate::process::modules::Module;
 use crate::process::region::{WatchState, WatchStatus};
 use crate::watchpoints::collector::Collected;
-use sketch_model::{Mapping, RunId, RunRecord, TrackingRecord, WatchHit, WatchRecord};
+use sketch_model::{
+    Gap, Mapping, RecordPart, RunId, RunRecord, TrackingRecord, WatchHit, WatchRecord, WatchRefusal,
+};
 
 /// Hits kept in a record: half of them the first, half the last.
 const MOST_HITS: usize = 4096;
@@ -21,27 +23,24 @@ pub fn watch_record(
     asked: bool,
     status: &WatchStatus,
     mut collected: Collected,
-    gaps: &mut Vec<String>,
+    gaps: &mut Vec<Gap>,
 ) -> WatchRecord {
     gaps.append(&mut collected.gaps);
     let received = collected.hits.len() as u64;
     let hits = trim(collected.hits, gaps);
     if collected.counted > received {
-        gaps.push(format!(
-            "{} of {} watchpoint hits were lost",
-            collected.counted - received,
-            collected.counted
-        ));
+        gaps.push(Gap::HitsLost {
+            lost: collected.counted - received,
+            counted: collected.counted,
+        });
     }
     let refused = match &status.state {
         _ if !tracked => None,
-        _ if !asked => {
-            Some("this machine offers no watchpoints; `failsketch-agent doctor` says why".into())
-        }
+        _ if !asked => Some(WatchRefusal::NotOffered),
         WatchState::Ready => None,
         // The agent's own reason is nearer to the cause than "the agent refused".
         WatchState::Refused(why) => Some(collected.refused.unwrap_or_else(|| why.clone())),
-        WatchState::Untried => Some("the runtime in the tracked build did not start".into()),
+        WatchState::Untried => Some(WatchRefusal::RuntimeNotStarted),
     };
     WatchRecord {
         hits,
@@ -63,32 +62,28 @@ pub fn watch_record(
     }
 }
 
-/// What the pauses of a run amount to, in a sentence.
-pub fn pauses(tracking: &TrackingRecord) -> Option<String> {
+/// What the pauses of a run amount to.
+pub fn pauses(tracking: &TrackingRecord) -> Option<Gap> {
     let share = tracking.max_overhead?;
     if tracking.pauses.is_empty() {
         return None;
     }
-    let times = match tracking.pauses.len() {
-        1 => "once".to_string(),
-        n => format!("{n} times"),
-    };
-    Some(format!(
-        "recording was paused {times} to keep its cost at {}% of processor time; it was on for \
-         {:.1}% of the run",
-        share * 100.0,
-        tracking.coverage() * 100.0
-    ))
+    Some(Gap::RecordingPaused {
+        times: tracking.pauses.len() as u64,
+        limit_ppm: (share * 1e6).round() as u64,
+        on_permille: (tracking.coverage() * 1e3).round() as u64,
+    })
 }
 
-fn trim(mut hits: Vec<WatchHit>, gaps: &mut Vec<String>) -> Vec<WatchHit> {
+fn trim(mut hits: Vec<WatchHit>, gaps: &mut Vec<Gap>) -> Vec<WatchHit> {
     if hits.len() > MOST_HITS {
         let dropped = hits.len() - MOST_HITS;
         let from = MOST_HITS / 2;
         hits.drain(from..from + dropped);
-        gaps.push(format!(
-            "{dropped} watchpoint hits between the first and the last {from} were not kept"
-        ));
+        gaps.push(Gap::HitsTrimmed {
+            count: dropped as u64,
+            kept: from as u64,
+        });
     }
     hits
 }
@@ -98,15 +93,16 @@ fn trim(mut hits: Vec<WatchHit>, gaps: &mut Vec<String>) -> Vec<WatchHit> {
 /// than all that can be beside it.
 pub fn written(record: &mut RunRecord, largest: usize) -> serde_json::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(record)?;
-    for (what, leave_out) in LEFT_OUT {
+    for (part, leave_out) in LEFT_OUT {
         if line.len() <= largest {
             break;
         }
         if leave_out(record) {
-            record.gaps.push(format!(
-                "{what} left out: the record had {} bytes, and {largest} are sent at most",
-                line.len()
-            ));
+            record.gaps.push(Gap::LeftOut {
+                part,
+                bytes: line.len() as u64,
+                most: largest as u64,
+            });
             line = serde_json::to_vec(record)?;
         }
     }
@@ -114,15 +110,13 @@ pub fn written(record: &mut RunRecord, largest: usize) -> serde_json::Result<Vec
 }
 
 /// What can be left out, and how; each says whether there was any.
-type LeaveOut = (&'static str, fn(&mut RunRecord) -> bool);
+type LeaveOut = (RecordPart, fn(&mut RunRecord) -> bool);
 const LEFT_OUT: [LeaveOut; 3] = [
-    ("the Intel PT trace was", |record| {
-        record.pt.take().is_some()
-    }),
-    ("watchpoint hits were", |record| {
+    (RecordPart::IntelPt, |record| record.pt.take().is_some()),
+    (RecordPart::WatchpointHits, |record| {
         !std::mem::take(&mut record.watch.hits).is_empty()
     }),
-    ("what threads recorded was", |record| {
+    (RecordPart::Threads, |record| {
         let threads = record.threads.len() as u32;
         record.unrecorded_threads = record.unrecorded_threads.saturating_add(threads);
         !std::mem::take(&mut record.threads).is_empty()
@@ -168,11 +162,10 @@ mod tests {
         let sent: RunRecord = serde_json::from_slice(&line).expect("is a record");
         assert!(sent.failed() && sent.watch.hits.is_empty());
         assert_eq!(sent.watch.counted, 2000, "that there were some stays known");
-        assert_eq!(sent.gaps.len(), 1);
-        assert!(
-            sent.gaps[0].starts_with("watchpoint hits were left out"),
-            "{:?}",
-            sent.gaps
-        );
+        let [Gap::LeftOut { part, bytes, most }] = sent.gaps[..] else {
+            panic!("{:?}", sent.gaps);
+        };
+        assert_eq!((part, most), (RecordPart::WatchpointHits, 100_000));
+        assert!(bytes > most, "{bytes}");
     }
 }

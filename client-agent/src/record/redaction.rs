@@ -16,8 +16,8 @@
 use crate::record::secret::fingerprint;
 use sha2::{Digest, Sha256};
 use sketch_model::{
-    FailureReport, Outcome, Privacy, ProbeEvent, ProbeKind, RunRecord, RuntimeAddress, SIZE_FLAG,
-    SeenShapes, TEXT_DISGUISED,
+    FailureReport, Gap, Outcome, Privacy, ProbeEvent, ProbeKind, RunRecord, RuntimeAddress,
+    SIZE_FLAG, SeenShapes, TEXT_DISGUISED,
 };
 use std::collections::HashMap;
 
@@ -105,10 +105,8 @@ fn control_flow_only(record: &mut RunRecord) {
         }
     }
     if !record.watch.hits.is_empty() {
-        let hits = record.watch.hits.len();
-        record.gaps.push(format!(
-            "{hits} watchpoint hits were withheld: only control flow may leave this machine"
-        ));
+        let count = record.watch.hits.len() as u64;
+        record.gaps.push(Gap::HitsWithheld { count });
         record.watch.hits.clear();
     }
     if let Outcome::Failure(report) = &mut record.outcome {
@@ -125,10 +123,7 @@ fn withhold_words(report: &mut FailureReport) {
     };
     let text = said.exception.as_mut().and_then(|e| e.text.take());
     if said.message.take().is_some() || text.is_some() {
-        report.gaps.push(
-            "what the program said when it aborted was withheld: values may not leave this machine"
-                .into(),
-        );
+        report.gaps.push(Gap::AbortMessageWithheld);
     }
     if said.exception.is_none() {
         report.said = None;

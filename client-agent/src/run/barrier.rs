@@ -10,20 +10,21 @@
 //! refuses cannot be caught, so loops and allocations are bounded where they are made.
 
 use crate::stderr_log::say;
+use sketch_model::Gap;
 use std::{
     any::Any,
     panic::{self, AssertUnwindSafe, PanicHookInfo},
 };
 
-/// Does `work`. If that panics, the sentence says so; `doing` completes
+/// Does `work`. If that panics, the gap says so; `doing` completes
 /// "internal error while …".
 ///
 /// Whatever `work` changes is given up or begun anew by the callers after a panic,
 /// so that a value that was left half changed is not used.
-pub fn guarded<T>(doing: &str, work: impl FnOnce() -> T) -> Result<T, String> {
-    panic::catch_unwind(AssertUnwindSafe(work)).map_err(|payload| {
-        let message = message(payload.as_ref());
-        format!("internal error of the agent while {doing}: {message}; please report it")
+pub fn guarded<T>(doing: &str, work: impl FnOnce() -> T) -> Result<T, Gap> {
+    panic::catch_unwind(AssertUnwindSafe(work)).map_err(|payload| Gap::AgentDefect {
+        doing: doing.to_owned(),
+        message: message(payload.as_ref()).to_owned(),
     })
 }
 
@@ -56,13 +57,12 @@ mod tests {
         let caught = guarded("adding", || largest + std::hint::black_box(1));
         assert_eq!(
             caught,
-            Err(
-                "internal error of the agent while adding: attempt to add with overflow; please \
-                 report it"
-                    .into()
-            )
+            Err(Gap::AgentDefect {
+                doing: "adding".into(),
+                message: "attempt to add with overflow".into(),
+            })
         );
         let said = guarded("saying", || -> u8 { panic!("{} words", 2) });
-        assert!(said.is_err_and(|why| why.contains("while saying: 2 words;")));
+        assert!(said.is_err_and(|why| why.to_string().contains("while saying: 2 words;")));
     }
 }

@@ -7,6 +7,8 @@
 //! environment, and no time limit of ours: what it looks at is its business.
 
 use crate::process::supervise::Ending;
+use crate::process::sys::errno;
+use sketch_model::CheckerFailure;
 use std::{
     fs,
     process::{Command, Stdio},
@@ -16,7 +18,7 @@ const OUTPUT: &str = "/proc/self/fd/1";
 
 /// The checker's verdict: `Ok(None)` if all is well, the exit status if not, or
 /// why there is no verdict.
-pub fn check(command: &str, ending: Ending) -> Result<Option<i32>, String> {
+pub fn check(command: &str, ending: Ending) -> Result<Option<i32>, CheckerFailure> {
     let mut checker = Command::new("/bin/sh");
     checker
         .args(["-c", command])
@@ -37,15 +39,15 @@ pub fn check(command: &str, ending: Ending) -> Result<Option<i32>, String> {
     }
     let status = checker
         .status()
-        .map_err(|error| format!("the checker could not be run: {error}"))?;
+        .map_err(|error| CheckerFailure::NotStarted {
+            errno: errno(&error),
+        })?;
     match status.code() {
         Some(0) => Ok(None),
         // The shell's own words for "not found" and "not executable".
-        Some(code @ (126 | 127)) => Err(format!(
-            "the checker could not be run: the shell ended with {code}; check --check"
-        )),
+        Some(status @ (126 | 127)) => Err(CheckerFailure::ShellStatus { status }),
         Some(code) => Ok(Some(code)),
-        None => Err("the checker was killed; it has given no verdict".into()),
+        None => Err(CheckerFailure::Killed),
     }
 }
 
@@ -61,7 +63,10 @@ mod tests {
         assert_eq!(check("exit $FAILSKETCH_EXIT", Ending::Exit(7)), Ok(Some(7)));
         let killed = Ending::Signal(15);
         assert_eq!(check("exit $FAILSKETCH_SIGNAL", killed), Ok(Some(15)));
-        assert!(check("no-such-checker-here 2>/dev/null", well).is_err());
-        assert!(check("kill -9 $$", well).is_err());
+        assert_eq!(
+            check("no-such-checker-here 2>/dev/null", well),
+            Err(CheckerFailure::ShellStatus { status: 127 })
+        );
+        assert_eq!(check("kill -9 $$", well), Err(CheckerFailure::Killed));
     }
 }

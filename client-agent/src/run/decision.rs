@@ -20,7 +20,7 @@ use crate::run::program::{KnownProgram, ProgramKind};
 use crate::run::{Recorder, Supervisor};
 use crate::stderr_log::say;
 use crate::watchpoints::probe;
-use sketch_model::{AssignmentRequest, FailureKind, RunRecord, Tier, VariantRef};
+use sketch_model::{AssignmentRequest, FailureKind, Gap, RunRecord, Tier, VariantRef};
 use std::{cell::LazyCell, fs::File, io::Write, path::PathBuf, thread, time::Duration};
 
 /// A simulated fleet member gives up after this many unanswered questions.
@@ -37,7 +37,7 @@ struct Next {
     expected: Option<FailureKind>,
     /// What was set aside for tracking this run.
     reserved: Reserved,
-    gaps: Vec<String>,
+    gaps: Vec<Gap>,
 }
 
 /// What is kept between runs that are recorded.
@@ -48,13 +48,13 @@ pub struct Session<'a> {
     store: Option<File>,
     tracked: Option<TrackedBuild>,
     /// The build of the patch that the operator named, or why there is none.
-    named: Option<Result<TrackedBuild, String>>,
+    named: Option<Result<TrackedBuild, Gap>>,
     /// It runs only if the program's account allows, as others do.
     sampled: bool,
     /// The variant that could not be made, and why: said once, in every record.
-    refused: Option<(VariantRef, String)>,
+    refused: Option<(VariantRef, Gap)>,
     /// Why runs go unrecorded: said once.
-    unrecorded: Option<String>,
+    unrecorded: Option<Gap>,
     stops_when_finished: bool,
     silences: u32,
 }
@@ -101,8 +101,10 @@ impl<'a> Session<'a> {
         });
         let named = arguments.patch.as_ref().map(|path| {
             tracked_build::from_file(path, settings.key.as_ref(), known)
-                .map_err(|error| format!("the patch that was named was not run: {error}"))
-                .inspect_err(|reason| say(reason))
+                .map_err(|error| Gap::NamedPatchRefused {
+                    because: error.to_string(),
+                })
+                .inspect_err(|gap| say(gap))
         });
         // Not unless asked: no server decodes it yet.
         let pt = match settings.policy.intel_pt {
@@ -287,15 +289,13 @@ impl<'a> Session<'a> {
         Some(Ledger::of_build(cache, &self.known.build.0, share))
     }
 
-    /// Whether policy or canary let this run go with the original, and the
-    /// sentence that the record should carry for it, if any.
-    fn withheld(&self, variant: Option<VariantRef>) -> Option<Option<String>> {
+    /// Whether policy or canary let this run go with the original, and what the
+    /// record should say of it, if anything.
+    fn withheld(&self, variant: Option<VariantRef>) -> Option<Option<Gap>> {
         let (variant, upstream) = (variant?, self.settings.upstream.as_ref()?);
         let canary = Canary::load(&canary_path(upstream, &self.settings, self.known, variant));
-        if let Some(reason) = canary.withdrawn() {
-            return Some(Some(format!(
-                "the tracked build was withdrawn on this machine: {reason}"
-            )));
+        if let Some(because) = canary.withdrawn().cloned() {
+            return Some(Some(Gap::TrackedBuildWithdrawn { because }));
         }
         let policy = &self.settings.policy;
         (!by_chance(policy.track * canary.share(policy.canary))).then_some(None)
@@ -303,7 +303,7 @@ impl<'a> Session<'a> {
 
     /// Makes the assigned build unless it is there already. The result is the
     /// reason why it is not.
-    fn prepare_tracked(&mut self, variant: Option<VariantRef>) -> Option<Option<String>> {
+    fn prepare_tracked(&mut self, variant: Option<VariantRef>) -> Option<Option<Gap>> {
         let (variant, upstream) = (variant?, self.settings.upstream.as_ref()?);
         if self.tracked.as_ref().is_some_and(|t| t.variant == variant) {
             return None;
@@ -320,7 +320,8 @@ impl<'a> Session<'a> {
                 None
             }
             Err(error) => {
-                let reason = format!("the assigned tracked build was not run: {error}");
+                let because = error.to_string();
+                let reason = Gap::TrackedBuildRefused { because };
                 say(&reason);
                 // Whoever could not be reached may answer next time.
                 let passing = matches!(

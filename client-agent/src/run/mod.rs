@@ -27,7 +27,7 @@ use barrier::guarded;
 use formats::dynamic;
 use program::{KnownProgram, Program};
 use runtime::layout::WATCH_SLOTS;
-use sketch_model::{AgentId, RunRecord, Tier};
+use sketch_model::{AgentId, Gap, PreloadObstacle, RunRecord, Tier, WatchRefusal};
 use std::{
     cell::LazyCell,
     ffi::CString,
@@ -88,9 +88,9 @@ impl Recorder {
 pub struct Run {
     pub ended: Ended,
     /// Why the tracked build could not be executed, if it could not.
-    pub refused: Option<String>,
+    pub refused: Option<Gap>,
     /// Why the program ran without any recording, if it did.
-    pub unrecorded: Option<String>,
+    pub unrecorded: Option<Gap>,
 }
 
 impl Supervisor<'_> {
@@ -136,7 +136,7 @@ impl Supervisor<'_> {
         known: &KnownProgram,
         tracked: Option<&TrackedBuild>,
         recorder: &Recorder,
-        gaps: &mut Vec<String>,
+        gaps: &mut Vec<Gap>,
     ) -> Result<Started, AgentError> {
         let mut refused = None;
         if let Some(build) = tracked {
@@ -151,9 +151,10 @@ impl Supervisor<'_> {
                         return Ok(Started::new(running, Some(preparation), None));
                     }
                     Err(error) => {
-                        let reason = format!("the tracked build could not be executed: {error}");
-                        gaps.push(reason.clone());
-                        refused = Some(reason);
+                        let because = error.to_string();
+                        let gap = Gap::TrackedBuildNotExecuted { because };
+                        gaps.push(gap.clone());
+                        refused = Some(gap);
                     }
                 }
             }
@@ -165,7 +166,9 @@ impl Supervisor<'_> {
             match self.launch(executable, environment, &inherited, trace) {
                 Ok(running) => return Ok(Started::new(running, Some(preparation), refused)),
                 // A longer environment may be too long.
-                Err(error) => gaps.push(format!("the run could not be recorded: {error}")),
+                Err(error) => gaps.push(Gap::RunNotRecorded {
+                    because: error.to_string(),
+                }),
             }
         }
         let trace = recorder.trace(&known.main_module(), None);
@@ -174,14 +177,14 @@ impl Supervisor<'_> {
     }
 
     /// Runs P, or the tracked build, and records it: `keep` gets the record
-    /// once, when the command has ended or while it hangs. `gaps` are sentences
-    /// that belong into the record. What cannot be prepared is left out and said.
+    /// once, when the command has ended or while it hangs. `gaps` belong into the
+    /// record. What cannot be prepared is left out and said.
     pub fn run_recorded(
         &self,
         known: &KnownProgram,
         tracked: Option<&TrackedBuild>,
         recorder: &mut Recorder,
-        mut gaps: Vec<String>,
+        mut gaps: Vec<Gap>,
         keep: &mut dyn FnMut(RunRecord),
     ) -> Result<Run, AgentError> {
         let Started {
@@ -249,7 +252,7 @@ impl Supervisor<'_> {
         known: &KnownProgram,
         tracked: Option<&TrackedBuild>,
         recorder: &Recorder,
-        gaps: &mut Vec<String>,
+        gaps: &mut Vec<Gap>,
     ) -> Option<Preparation> {
         let sanitizer = self.sanitizer(known);
         let preload = match (tracked, &recorder.preload) {
@@ -259,24 +262,22 @@ impl Supervisor<'_> {
             }
             (Some(_), _) => None,
             (None, _) if !known.facts.dynamic => {
-                gaps.push(
-                    "the program is statically linked: crashes of the untouched build cannot \
-                     be captured"
-                        .into(),
-                );
+                gaps.push(Gap::NothingPreloaded {
+                    because: PreloadObstacle::StaticallyLinked,
+                });
                 return None;
             }
             (None, _) if sanitizer.is_some() => {
-                gaps.push(format!(
-                    "the program uses {}, which lets nothing be preloaded: crashes of the \
-                     untouched build cannot be captured",
-                    sanitizer.unwrap_or_default()
-                ));
+                let library = sanitizer.unwrap_or_default();
+                let because = PreloadObstacle::Sanitizer { library };
+                gaps.push(Gap::NothingPreloaded { because });
                 return None;
             }
             (None, Ok(path)) => Some(path.as_path()),
             (None, Err(reason)) => {
-                gaps.push(format!("crashes cannot be captured: {reason}"));
+                let because = reason.clone();
+                let because = PreloadObstacle::NoFile { because };
+                gaps.push(Gap::NothingPreloaded { because });
                 return None;
             }
         };
@@ -285,7 +286,11 @@ impl Supervisor<'_> {
         if watches && recorder.tier >= Tier::Watchpoints {
             match UnixStream::pair() {
                 Ok(pair) => sockets = Some(pair),
-                Err(error) => gaps.push(format!("watchpoints cannot be received: {error}")),
+                Err(error) => {
+                    let errno = sys::errno(&error);
+                    let because = WatchRefusal::SocketRefused { errno };
+                    gaps.push(Gap::NoWatchpoints { because });
+                }
             }
         }
         let (own_socket, programs_socket) = sockets.unzip();
@@ -314,7 +319,8 @@ impl Supervisor<'_> {
         let (region, collector) = match started {
             Ok(started) => started,
             Err(error) => {
-                gaps.push(format!("the run could not be recorded: {error}"));
+                let because = error.to_string();
+                gaps.push(Gap::RunNotRecorded { because });
                 return None;
             }
         };
@@ -342,11 +348,11 @@ pub(crate) struct Running {
 struct Started {
     running: Running,
     preparation: Option<Preparation>,
-    refused: Option<String>,
+    refused: Option<Gap>,
 }
 
 impl Started {
-    fn new(running: Running, preparation: Option<Preparation>, refused: Option<String>) -> Started {
+    fn new(running: Running, preparation: Option<Preparation>, refused: Option<Gap>) -> Started {
         // From here on the socket belongs to the program alone: when it closes
         // its end, the collector must see that.
         let preparation = preparation.map(|mut p| {

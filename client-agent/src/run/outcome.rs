@@ -7,7 +7,9 @@ use crate::process::signals;
 use crate::process::supervise::Ending;
 use crate::process::unwind::unwind;
 use crate::run::barrier::guarded;
-use sketch_model::{FailureKind, FailureReport, Outcome, RuntimeAddress, Schema, ThreadStack};
+use sketch_model::{
+    FailureKind, FailureReport, Gap, Outcome, RuntimeAddress, Schema, StackObstacle, ThreadStack,
+};
 
 /// Signals by which people and machines end programs that have done nothing
 /// wrong. A run that dies of one is no failure, and its record says so.
@@ -27,21 +29,19 @@ fn ends_healthy_programs(signal: i32) -> bool {
 }
 
 /// Judges a run. `failing_exits` are the codes that the operator declared
-/// failures. Sentences for the run's record are added to `gaps`.
+/// failures. What the run's record must say beside is added to `gaps`.
 pub fn judge(
     ending: Ending,
     failing_exits: &[i32],
     remains: &Remains,
     main: &MainModule,
     modules: &mut ModuleCache,
-    gaps: &mut Vec<String>,
+    gaps: &mut Vec<Gap>,
 ) -> Outcome {
     let kind = match ending {
         Ending::Signal(number) if ends_healthy_programs(number) => {
-            gaps.push(format!(
-                "the run was cut short by {}",
-                signals::name(number)
-            ));
+            let signal = signals::name(number);
+            gaps.push(Gap::CutShort { signal });
             return Outcome::Success;
         }
         Ending::Signal(number) => FailureKind::Signal {
@@ -51,10 +51,8 @@ pub fn judge(
         Ending::Exit(code) if failing_exits.contains(&code) => FailureKind::ExitCode(code),
         Ending::Exit(_) => {
             if let Some(crash) = &remains.crash {
-                gaps.push(format!(
-                    "{} was captured, but the program went on",
-                    signals::name(crash.signal)
-                ));
+                let signal = signals::name(crash.signal);
+                gaps.push(Gap::WentOnAfterSignal { signal });
             }
             return Outcome::Success;
         }
@@ -66,21 +64,18 @@ pub fn judge(
     Outcome::Failure(report(kind, crash, remains, main, modules))
 }
 
-fn why_no_stack(kind: &FailureKind, remains: &Remains) -> String {
+fn why_no_stack(kind: &FailureKind, remains: &Remains) -> StackObstacle {
     let FailureKind::Signal { number, name } = kind else {
-        return "an exit has no stack".into();
+        return StackObstacle::Exit;
     };
+    let signal = name.clone();
     let handled = (0..32).contains(number) && remains.handled_signals & (1 << number) != 0;
     if remains.pid.is_none() {
-        "no stack was captured: the runtime was not active in the program".into()
+        StackObstacle::RuntimeNotActive
     } else if !handled {
-        format!("no stack was captured: the runtime does not handle {name}")
+        StackObstacle::NotHandled { signal }
     } else {
-        format!(
-            "no stack was captured: the program took {name} into its own hands by a system call \
-             or at an earlier signal, or executed another program in its place, or a thread \
-             without an alternate stack overflowed"
-        )
+        StackObstacle::TakenByProgram { signal }
     }
 }
 
@@ -99,9 +94,9 @@ pub fn report(
         .unwrap_or(&remains.maps);
     let modules = modules.modules(maps, main);
     if modules.len() == MOST_MODULES {
-        gaps.push(format!(
-            "only the first {MOST_MODULES} mappings were looked at"
-        ));
+        gaps.push(Gap::MappingsNotLookedAt {
+            most: MOST_MODULES as u64,
+        });
     }
     let mut threads = Vec::new();
     match crash {
@@ -110,7 +105,9 @@ pub fn report(
             Ok(stack) => threads.push(stack),
             Err(defect) => gaps.push(defect),
         },
-        None => gaps.push(why_no_stack(&kind, remains)),
+        None => gaps.push(Gap::NoStack {
+            because: why_no_stack(&kind, remains),
+        }),
     }
     FailureReport {
         schema: Schema::default(),

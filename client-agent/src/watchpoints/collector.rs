@@ -8,9 +8,9 @@
 use super::{rings::Rings, sys};
 use crate::governor::run_governor::{Report, Steward};
 use crate::process::descriptors;
-use crate::process::sys::thread_cpu_ns;
+use crate::process::sys::{errno, thread_cpu_ns};
 use runtime::layout::{LAST_MESSAGE, REPLY_READY, REPLY_REFUSED};
-use sketch_model::WatchHit;
+use sketch_model::{Gap, WatchHit, WatchRefusal};
 use std::{
     io::{self, PipeReader, PipeWriter, Write},
     mem,
@@ -30,10 +30,10 @@ pub struct Collected {
     pub hits: Vec<WatchHit>,
     pub counted: u64,
     /// Why the rings were refused.
-    pub refused: Option<String>,
+    pub refused: Option<WatchRefusal>,
     /// Watching ended before the run did.
     pub ended_early: bool,
-    pub gaps: Vec<String>,
+    pub gaps: Vec<Gap>,
 }
 
 /// A running collection.
@@ -65,7 +65,7 @@ impl Collector {
         match self.thread.join() {
             Ok(watching) => watching.collect(),
             Err(_) => Collected {
-                refused: Some("the agent's watchpoint reader failed".into()),
+                refused: Some(WatchRefusal::ReaderFailed),
                 ..Collected::default()
             },
         }
@@ -79,8 +79,8 @@ struct Watching {
     /// What was taken.
     rings: Option<Rings>,
     hits: u64,
-    ended_early: Option<String>,
-    refused: Option<String>,
+    ended_early: Option<Gap>,
+    refused: Option<WatchRefusal>,
     /// What rings that are no more have delivered.
     collected: Collected,
 }
@@ -134,19 +134,13 @@ impl Watching {
         let hits = self.new_hits();
         self.hits = self.hits.saturating_add(hits);
         if self.hits >= MOST_HITS {
-            self.end_early(format!(
-                "watching ended before the run did, after {} hits: each costs the program microseconds",
-                self.hits
-            ));
+            self.end_early(Gap::WatchingEndedByHits { hits: self.hits });
         }
         let turn = self.steward.look(hits);
         if self.ended_early.is_none()
             && let Some(switches) = self.steward.too_many_switches()
         {
-            self.end_early(format!(
-                "watching ended before the run did: its threads gave up their processors {switches} \
-                 times, and each time costs more with watchpoints"
-            ));
+            self.end_early(Gap::WatchingEndedBySwitches { switches });
         }
         if self.steward.watch_is_released() {
             self.let_go();
@@ -156,7 +150,7 @@ impl Watching {
         }
     }
 
-    fn end_early(&mut self, why: String) {
+    fn end_early(&mut self, why: Gap) {
         if self.ended_early.is_none() {
             self.ended_early = Some(why);
             self.steward.release_watch();
@@ -182,9 +176,10 @@ impl Watching {
             match sys::read_count(event) {
                 // The descriptors come from the program: this may be any number.
                 Ok(count) => collected.counted = collected.counted.saturating_add(count),
-                Err(e) => collected
-                    .gaps
-                    .push(format!("a watchpoint's counter could not be read: {e}")),
+                Err(error) => {
+                    let errno = errno(&error);
+                    Gap::WatchpointCounterUnread { count: 1, errno }.add_to(&mut collected.gaps);
+                }
             }
         }
         rings.collect(self.steward.pid(), collected);

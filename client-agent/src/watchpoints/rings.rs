@@ -2,9 +2,9 @@
 //! carry the event's id, which tells the slot.
 
 use super::{collector::Collected, sys};
-use crate::process::descriptors;
+use crate::process::{descriptors, sys::errno};
 use formats::perf_samples;
-use sketch_model::{RuntimeAddress, WatchHit};
+use sketch_model::{Gap, RuntimeAddress, WatchHit, WatchRefusal};
 use std::{
     collections::BTreeMap,
     os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd},
@@ -40,7 +40,7 @@ pub struct Rings {
 
 impl Rings {
     /// Maps the ring of a processor with these events.
-    pub fn add(&mut self, events: Vec<OwnedFd>) -> Result<(), String> {
+    pub fn add(&mut self, events: Vec<OwnedFd>) -> Result<(), WatchRefusal> {
         self.processors.push(map_processor(events)?);
         Ok(())
     }
@@ -106,13 +106,14 @@ impl Rings {
                 Ok(id) => {
                     slots.insert(id, slot as u8);
                 }
-                Err(e) => into
-                    .gaps
-                    .push(format!("a watchpoint's id could not be read: {e}")),
+                Err(error) => {
+                    let errno = errno(&error);
+                    Gap::WatchpointIdUnread { count: 1, errno }.add_to(&mut into.gaps);
+                }
             }
         }
         let contents = perf_samples::parse(&self.bytes);
-        let mut strangers = 0u64;
+        let (mut strangers, mut without_slot) = (0u64, 0u64);
         for sample in contents.samples {
             if pid.is_some_and(|pid| pid != sample.pid) {
                 strangers += 1;
@@ -128,34 +129,36 @@ impl Rings {
                     registers,
                     stack: sample.stack,
                 }),
-                _ => into
-                    .gaps
-                    .push("a watchpoint hit came without slot or registers".into()),
+                _ => without_slot += 1,
             }
         }
-        for (count, what) in [
-            (contents.lost, "watchpoint hits were lost in a full ring"),
-            (
-                contents.throttled,
-                "times the kernel paused a watchpoint that was hit too often",
-            ),
-            (contents.unreadable, "watchpoint records could not be read"),
-            (strangers, "watchpoint hits of child processes were dropped"),
-            (
-                u64::from(self.full),
-                "stretch of watchpoint hits exceeded what the agent keeps",
-            ),
+        for gap in [
+            Gap::HitsWithoutSlot {
+                count: without_slot,
+            },
+            Gap::HitsLostInRing {
+                count: contents.lost,
+            },
+            Gap::WatchpointPaused {
+                count: contents.throttled,
+            },
+            Gap::HitsUnreadable {
+                count: contents.unreadable,
+            },
+            Gap::HitsOfChildren { count: strangers },
         ] {
-            if count > 0 {
-                into.gaps.push(format!("{count} {what}"));
-            }
+            gap.add_to(&mut into.gaps);
+        }
+        if self.full {
+            let kept_bytes = KEPT_BYTES as u64;
+            Gap::HitsBeyondMemory { kept_bytes }.add_to(&mut into.gaps);
         }
     }
 }
 
-fn map_processor(events: Vec<OwnedFd>) -> Result<Processor, String> {
+fn map_processor(events: Vec<OwnedFd>) -> Result<Processor, WatchRefusal> {
     let Some(first) = events.first() else {
-        return Err("the program sent no watchpoints".into());
+        return Err(WatchRefusal::NoneSent);
     };
     let mut refusal = None;
     let ring = RING_PAGES.iter().find_map(|pages| {
@@ -164,15 +167,15 @@ fn map_processor(events: Vec<OwnedFd>) -> Result<Processor, String> {
             .ok()
     });
     let Some(ring) = ring else {
-        let reason = refusal.map_or_else(String::new, |e| e.to_string());
-        return Err(format!(
-            "mmap of a watchpoint ring was refused: {reason}; \
-             raise /proc/sys/kernel/perf_event_mlock_kb"
-        ));
+        let errno = refusal.as_ref().map(errno);
+        return Err(WatchRefusal::RingNotMapped { errno });
     };
     for other in &events[1..] {
-        sys::redirect(other.as_fd(), first.as_fd())
-            .map_err(|e| format!("ioctl(PERF_EVENT_IOC_SET_OUTPUT) was refused: {e}"))?;
+        sys::redirect(other.as_fd(), first.as_fd()).map_err(|error| {
+            WatchRefusal::RingNotShared {
+                errno: errno(&error),
+            }
+        })?;
     }
     Ok(Processor {
         ring,

@@ -14,7 +14,7 @@ use anyhow::{Context, Result, bail};
 use build_store::{BuildStore, RegisteredBuild};
 use pt_decoder::PerfRecording;
 use pt_decoder::worker::{self, Answer, Job, Limits};
-use sketch_model::{PtRecord, RunRecord, SourceLocation};
+use sketch_model::{Gap, PtRecord, RunRecord, SourceLocation};
 use sketch_server::TraceMap;
 use slicer::Program;
 use std::path::{Path, PathBuf};
@@ -177,7 +177,7 @@ fn print_recording(recording: &PerfRecording) {
         );
     }
     for gap in &recording.gaps {
-        println!("note: {}", printable(gap));
+        println!("note: {gap}");
     }
 }
 
@@ -201,17 +201,15 @@ fn print_answer(answer: &Answer, recording: &PerfRecording) {
             if thread.complete { "" } else { ", with gaps" }
         );
         for gap in &thread.gaps {
-            println!("  gap: {}", printable(gap));
+            println!("  gap: {gap}");
         }
     }
     if answer.unassigned > 0 {
-        println!(
-            "note: {} stretches of trace belong to a thread that cannot be told",
-            answer.unassigned
-        );
+        let count = answer.unassigned;
+        println!("note: {}", Gap::TraceUnassigned { count });
     }
     for gap in &answer.gaps {
-        println!("note: {}", printable(gap));
+        println!("note: {gap}");
     }
     if answer.threads.is_empty() {
         let packets = recording.record.buffers.iter();

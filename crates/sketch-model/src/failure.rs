@@ -3,7 +3,7 @@
 //! Symbolizing needs the build's debug info, which production machines do not
 //! have; the server does it when it needs to.
 
-use crate::{BuildId, RuntimeAddress, Schema, StaticAddress};
+use crate::{BuildId, Gap, RuntimeAddress, Schema, StaticAddress};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -102,6 +102,6 @@ pub struct FailureReport {
     /// The thread that failed comes first.
     pub threads: Vec<ThreadStack>,
     pub mappings: Vec<Mapping>,
-    /// What could not be captured, in words.
-    pub gaps: Vec<String>,
+    /// What could not be captured.
+    pub gaps: Vec<Gap>,
 }

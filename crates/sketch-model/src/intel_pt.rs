@@ -9,7 +9,7 @@
 //! Deliberately absent: code. A record names the files that were mapped; the
 //! reader finds them by build-id.
 
-use crate::{BuildId, RuntimeAddress, StatementId, Tsc};
+use crate::{BuildId, Gap, RuntimeAddress, StatementId, Tsc};
 use serde::{Deserialize, Serialize};
 
 /// The processor that recorded: `GenuineIntel` by definition.
@@ -195,8 +195,8 @@ pub struct ThreadStatements {
     pub instructions: u64,
     /// Nothing is missing: a statement that is not listed was not executed.
     pub complete: bool,
-    /// What is missing, in words, with how often.
-    pub gaps: Vec<String>,
+    /// What is missing, with how often.
+    pub gaps: Vec<Gap>,
 }
 
 /// What a run's Intel PT says in terms of statements: what a diagnosis reads.
@@ -206,8 +206,8 @@ pub struct TracedRun {
     pub threads: Vec<ThreadStatements>,
     /// Every thread is there, without gaps: what is not told did not happen.
     pub complete: bool,
-    /// What is missing, in words.
-    pub gaps: Vec<String>,
+    /// What is missing.
+    pub gaps: Vec<Gap>,
 }
 
 /// Bytes as base64: JSON has no better form for them.

@@ -11,6 +11,10 @@
 
 mod api;
 mod failure;
+mod gap;
+mod gap_cause_words;
+mod gap_causes;
+mod gap_words;
 mod ids;
 mod intel_pt;
 mod patch;
@@ -27,6 +31,8 @@ mod trace;
 pub use api::assignments::*;
 pub use api::campaigns::*;
 pub use failure::*;
+pub use gap::*;
+pub use gap_causes::*;
 pub use ids::*;
 pub use intel_pt::*;
 pub use patch::*;

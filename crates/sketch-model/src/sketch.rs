@@ -1,7 +1,7 @@
 //! The failure sketch: what an engineer reads. Everything needed to draw it is in it.
 
 use crate::{
-    BuildId, CampaignId, LocationName, Predictor, PredictorClass, RunId, Schema, Score,
+    BuildId, CampaignId, Gap, LocationName, Predictor, PredictorClass, RunId, Schema, Score,
     SourceLocation, Statement, ThreadIndex, Tier,
 };
 use serde::{Deserialize, Serialize};
@@ -150,5 +150,5 @@ pub struct FailureSketch {
     pub predictors: Vec<SketchPredictor>,
     pub provenance: Provenance,
     /// What was lost, refused or not followed on the way.
-    pub gaps: Vec<String>,
+    pub gaps: Vec<Gap>,
 }

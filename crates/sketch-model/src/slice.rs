@@ -1,6 +1,6 @@
 //! A backward slice: the statements that can have led to the failure, nearest first.
 
-use crate::{BuildId, LocationName, Schema, Statement, StatementId};
+use crate::{BuildId, Gap, LocationName, Schema, Statement, StatementId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -125,8 +125,8 @@ pub struct Slice {
     pub schema: Schema,
     pub build: BuildId,
     pub entries: Vec<SliceEntry>,
-    /// What the analysis knows that it did not follow, in words.
-    pub gaps: Vec<String>,
+    /// What the analysis knows that it did not follow.
+    pub gaps: Vec<Gap>,
 }
 
 impl Slice {

@@ -5,7 +5,8 @@
 //! it must have happened, and only [`TraceEvent::before`] orders two events.
 
 use crate::{
-    LocationName, RunId, RuntimeAddress, SiteId, StatementId, SyncOp, ThreadIndex, Tsc, VariantRef,
+    Gap, LocationName, RunId, RuntimeAddress, SiteId, StatementId, SyncOp, ThreadIndex, Tsc,
+    VariantRef,
 };
 use serde::{Deserialize, Serialize};
 
@@ -111,5 +112,5 @@ pub struct ExecutionTrace {
     pub events: Vec<TraceEvent>,
     /// Threads whose record has a hole: what they did not do is not known.
     pub incomplete: Vec<ThreadIndex>,
-    pub gaps: Vec<String>,
+    pub gaps: Vec<Gap>,
 }

@@ -96,7 +96,7 @@ impl<'t> BlockEngine<'t> {
             .iter()
             .map(|it| it.image(&unreadable))
             .collect::<Result<Vec<_>, _>>()
-            .map_err(|error| GapReason::Decoder(error.msg()))?
+            .map_err(|error| GapReason::Decoder(error.msg().into()))?
             .into_iter()
             .map(|image| NonNull::from(Box::leak(Box::new(image))))
             .collect();
@@ -110,7 +110,7 @@ impl<'t> BlockEngine<'t> {
         };
         engine
             .use_image(0)
-            .map_err(|_| GapReason::Decoder("libipt refuses the image"))?;
+            .map_err(|_| GapReason::Decoder("libipt refuses the image".into()))?;
         Ok(engine)
     }
 

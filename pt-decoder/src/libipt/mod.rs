@@ -43,8 +43,8 @@ impl From<PtError> for Fault {
             | Code::RetstackEmpty
             | Code::BadRetcomp
             | Code::BadStatusUpdate
-            | Code::NoEnable => GapReason::Contradiction(error.msg()),
-            _ => GapReason::Decoder(error.msg()),
+            | Code::NoEnable => GapReason::Contradiction(error.msg().into()),
+            _ => GapReason::Decoder(error.msg().into()),
         })
     }
 }
@@ -58,5 +58,5 @@ fn over<T: PtEncoderDecoder>(
     let builder = unsafe { T::builder().buffer_from_raw(trace.as_ptr().cast_mut(), trace.len()) };
     configure(builder)
         .build()
-        .map_err(|error| GapReason::Decoder(error.msg()))
+        .map_err(|error| GapReason::Decoder(error.msg().into()))
 }

@@ -11,7 +11,7 @@ use container::{AUXTRACE, AUXTRACE_INFO, Container, HEADER_BUILD_ID, Record};
 use formats::cursor::{text_of, u16_at, u32_at, u64_at};
 use formats::perf_records::{RecordError, parse_record};
 use sketch_model::{
-    BuildId, CpuModel, PerfClock, PtBuffer, PtFrequency, PtRecord, SidebandEvent, SidebandKind,
+    BuildId, CpuModel, Gap, PerfClock, PtBuffer, PtFrequency, PtRecord, SidebandEvent, SidebandKind,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
@@ -51,8 +51,8 @@ pub struct PerfRecording {
     pub command: Vec<String>,
     /// The kernel was traced as well.
     pub with_kernel: bool,
-    /// What is missing or odd, in words.
-    pub gaps: Vec<String>,
+    /// What is missing or odd.
+    pub gaps: Vec<Gap>,
 }
 
 /// Reads a whole file.
@@ -64,13 +64,11 @@ pub fn read_perf_data(file: &[u8]) -> Result<PerfRecording, PerfDataError> {
         ..Default::default()
     };
     if container.truncated {
-        let words = "the file ends before its recording does: perf was killed or the disk was full";
-        recording.gaps.push(words.to_owned());
+        recording.gaps.push(Gap::PerfFileCut);
     }
     recording.record.cpu = cpu(&container);
     if recording.record.cpu.is_none() {
-        let words = "the file does not name an Intel processor, so errata of old models are not worked around";
-        recording.gaps.push(words.to_owned());
+        recording.gaps.push(Gap::ProcessorUnknown);
     }
     let mut sideband = Vec::new();
     let mut pieces: BTreeMap<u32, Vec<Piece>> = BTreeMap::new();
@@ -200,8 +198,7 @@ fn read_info(record: &Record<'_>, container: &Container<'_>, recording: &mut Per
             zero,
         });
     } else {
-        let words = "the file does not say how perf's clock relates to the trace's, so threads that share a processor cannot be told apart";
-        recording.gaps.push(words.to_owned());
+        recording.gaps.push(Gap::ClockUnknown);
     }
     let pmu = field(0).unwrap_or(0) as u32;
     let traced = container.attributes.iter().find(|it| it.pmu == pmu);

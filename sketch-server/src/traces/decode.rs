@@ -10,7 +10,7 @@
 
 use crate::builds::trace_map::TraceMap;
 use pt_decoder::worker::{FoundFile, Job, Limits, decode_isolated};
-use sketch_model::{BuildId, PtRecord, RunRecord, SidebandKind, TracedRun};
+use sketch_model::{BuildId, Gap, PtRecord, RunRecord, SidebandKind, TracedRun};
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::Command;
@@ -44,7 +44,7 @@ impl TraceReader {
         }
         let traced = map().and_then(|map| self.decode(record, pt, &map));
         Some(traced.unwrap_or_else(|problem| TracedRun {
-            gaps: vec![format!("its Intel PT could not be decoded: {problem}")],
+            gaps: vec![Gap::TraceNotDecoded { because: problem }],
             ..TracedRun::default()
         }))
     }

@@ -3,7 +3,7 @@
 
 use crate::storage_support::{Place, campaign, filed, new, run, sketch};
 use diagnosis::campaign::{PlanRuns, Steering};
-use sketch_model::{BuildId, CampaignId, Placement, Schema, Slice, Tier, VariantRef};
+use sketch_model::{BuildId, CampaignId, Gap, Placement, Schema, Slice, Tier, VariantRef};
 use sketch_server::storage::{
     Arrival, BlobId, BuildCounts, Changes, CountedAs, Database, IterationRecord, PostgresStorage,
     Retention, Revised, SqliteStorage, Storage, StorageError, sweep_all,
@@ -143,7 +143,7 @@ async fn campaigns_builds_slices_and_all_sketch_versions_read_back(place: Place)
         schema: Schema::default(),
         build: build.clone(),
         entries: Vec::new(),
-        gaps: vec!["assembly".into()],
+        gaps: vec![Gap::AssemblyOpaque { count: 1 }],
     };
     let iteration = IterationRecord {
         variant: records::variant(1, 1, 0),

@@ -20,6 +20,7 @@ use called_pointers::Pointers;
 use roles::{Entry, roles};
 use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 use serde::{Deserialize, Serialize};
+use sketch_model::UnknownRoutine;
 use std::collections::BTreeSet;
 
 /// A place that calls, starts or registers a function.
@@ -101,12 +102,12 @@ pub(crate) struct CallGraph {
 }
 
 impl CallGraph {
-    /// The graph, and what could not be resolved, in words.
+    /// The graph, and what could not be resolved.
     pub fn build(
         functions: &[Function],
         symbols: &Symbols,
         stores: &StoreIndex,
-    ) -> (CallGraph, Vec<String>) {
+    ) -> (CallGraph, Vec<ProgramGap>) {
         let mut builder = Builder {
             pointers: Pointers::new(functions, symbols, stores),
             graph: CallGraph {
@@ -176,7 +177,7 @@ struct Builder<'a> {
     /// Indirect calls and callbacks, to be resolved second.
     pending: Vec<(InstructionRef, Option<&'static Callback>)>,
     entries: BTreeSet<Entry>,
-    gaps: Vec<String>,
+    gaps: Vec<ProgramGap>,
 }
 
 impl Builder<'_> {
@@ -237,22 +238,15 @@ impl Builder<'_> {
         };
         found.extend(self.pointers.of_type(callback.signature));
         found.extend(self.pointers.of_type(callback.or_signature));
-        let name = &function.name;
-        self.gaps.push(match callback.routine {
-            Routine::ThreadState => format!(
-                "the callable of a std::thread made in {name} is not known; what it runs has \
-                 no known start"
-            ),
-            _ if callback.starts_thread() => format!(
-                "the start routine of a thread created in {name} is not known; every \
-                 function of its type is taken for one"
-            ),
-            _ => format!(
-                "what {name} hands to {} is not known; every function of its type is taken \
-                 for it",
-                callback.name
-            ),
-        });
+        let routine = match callback.routine {
+            Routine::ThreadState => UnknownRoutine::StdThread,
+            _ if callback.starts_thread() => UnknownRoutine::ThreadStart,
+            _ => UnknownRoutine::Callback {
+                library_function: callback.name.to_owned(),
+            },
+        };
+        let gap = ProgramGap::RoutineUnknown(function.name.clone(), routine);
+        self.gaps.push(gap);
     }
 
     /// What an indirect call may call; `false` if there may be others.

@@ -14,7 +14,7 @@ use crate::ir::classes::{Classes, VirtualCall};
 use crate::memory::stores::StoreIndex;
 use rustc_hash::FxHashMap as HashMap;
 use serde::{Deserialize, Serialize};
-use sketch_model::{BuildId, SourceLocation, StatementId};
+use sketch_model::{BuildId, Gap, SourceLocation, StatementId, UnknownRoutine};
 use std::sync::OnceLock;
 
 /// Position in [`Program::functions`].
@@ -237,6 +237,27 @@ impl Symbols {
     }
 }
 
+/// What loading could not analyse. As [`Gap`], but in a form that postcard can read back:
+/// gaps describe themselves, and stored programs do not.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) enum ProgramGap {
+    /// By its name.
+    ModuleWithoutDebugInfo(String),
+    /// What this function hands over.
+    RoutineUnknown(String, UnknownRoutine),
+}
+
+impl ProgramGap {
+    fn gap(&self) -> Gap {
+        match self.clone() {
+            ProgramGap::ModuleWithoutDebugInfo(module) => Gap::ModuleWithoutDebugInfo { module },
+            ProgramGap::RoutineUnknown(function, routine) => {
+                Gap::RoutineUnknown { function, routine }
+            }
+        }
+    }
+}
+
 /// A whole program, ready to be sliced.
 #[derive(Debug)]
 pub struct Program {
@@ -250,8 +271,8 @@ pub struct Program {
     pub(crate) by_file_name: HashMap<String, Vec<StatementId>>,
     pub(crate) stores: StoreIndex,
     pub(crate) calls: CallGraph,
-    /// What could not be analysed, in words.
-    pub(crate) gaps: Vec<String>,
+    /// What could not be analysed.
+    pub(crate) gaps: Vec<ProgramGap>,
     /// Made when a slice first needs it.
     pub(crate) graph: OnceLock<Graph>,
 }
@@ -278,9 +299,9 @@ impl Program {
         &self.build
     }
 
-    /// What loading could not analyse, in words.
-    pub fn gaps(&self) -> &[String] {
-        &self.gaps
+    /// What loading could not analyse.
+    pub fn gaps(&self) -> Vec<Gap> {
+        self.gaps.iter().map(ProgramGap::gap).collect()
     }
 
     /// The statement on a line. `file` is a full path or the end of one (whole

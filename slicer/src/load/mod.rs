@@ -119,12 +119,7 @@ impl Loader {
             }
             _ => {}
         }
-        let gaps = bare.iter().map(|name| {
-            format!(
-                "module {name} has no debug info: its code is followed but none of its \
-                 lines can be named; rebuild it with -g"
-            )
-        });
+        let gaps = bare.into_iter().map(ProgramGap::ModuleWithoutDebugInfo);
         Ok(finish(self.build, self.tables, gaps.collect()))
     }
 }
@@ -375,7 +370,7 @@ impl<'m> ModuleScope<'_, 'm> {
 }
 
 /// Gives statements their ids and builds the indexes.
-fn finish(build: BuildId, tables: Tables, gaps: Vec<String>) -> Program {
+fn finish(build: BuildId, tables: Tables, gaps: Vec<ProgramGap>) -> Program {
     let mut functions = tables.functions;
     let (statements, final_ids) = statements(&functions, &tables.files, &tables.statement_keys);
     let mut by_file_name: HashMap<String, Vec<StatementId>> = HashMap::default();

@@ -11,7 +11,7 @@ use crate::ir::program::{Callee, InstructionRef, Op, Program};
 use crate::memory::alias::Alias;
 use criteria::{Criterion, Endings, Proven, proven_targets};
 use sketch_model::{
-    DependenceKind, Schema, Slice, SliceEntry, SourceLocation, Statement, StatementId, Why,
+    DependenceKind, Gap, Schema, Slice, SliceEntry, SourceLocation, Statement, StatementId, Why,
 };
 use slice_walk::{Seed, Walked, walk};
 use std::collections::BTreeSet;
@@ -46,15 +46,15 @@ pub fn slice_from(
     alias: Alias,
     source: SourceText<'_>,
 ) -> Slice {
-    let mut gaps = program.gaps.clone();
+    let mut gaps = program.gaps();
     let mut seeds = Vec::new();
     for criterion in criteria {
         let failing = criterion.failing;
         if program.statements.get(failing.0 as usize).is_none() {
-            gaps.push(format!(
-                "statement {failing} is not in this build's table of {} statements",
-                program.statements.len()
-            ));
+            gaps.push(Gap::StatementNotInBuild {
+                statement: failing,
+                statements: program.statements.len() as u64,
+            });
         } else {
             seeds.extend(seeds_of(program, criterion));
         }
@@ -117,27 +117,19 @@ pub(crate) fn numbered(graph: &Graph, seeds: &[Seed<Node>]) -> Option<Vec<Seed<N
     seeds.iter().map(number).collect()
 }
 
-/// What a walk could not follow, in words.
-fn not_followed(walked: &Walked) -> Vec<String> {
+/// What a walk could not follow.
+fn not_followed(walked: &Walked) -> Vec<Gap> {
     let mut gaps = Vec::new();
     if walked.gave_up {
-        let gap = "the points-to analysis exceeds its budget on this program; stores were \
-                   matched by field instead";
-        gaps.push(gap.to_owned());
+        gaps.push(Gap::PointsToOverBudget);
     }
     if walked.unnamed_loads > 0 {
-        gaps.push(format!(
-            "{} loads in the slice go through pointers whose targets are not known \
-             statically; watchpoints find what stores there",
-            walked.unnamed_loads
-        ));
+        let count = walked.unnamed_loads;
+        gaps.push(Gap::LoadsUnresolved { count });
     }
     if walked.assembly > 0 {
-        gaps.push(format!(
-            "{} pieces of inline assembly in the slice are taken to depend on their \
-             operands only",
-            walked.assembly
-        ));
+        let count = walked.assembly;
+        gaps.push(Gap::AssemblyOpaque { count });
     }
     gaps
 }

@@ -27,8 +27,8 @@ use std::sync::OnceLock;
 use validate::is_sound;
 
 const MARK: &[u8; 8] = b"fsgraph\n";
-/// Of how the rest is written: 1 was written by hand, 2 is postcard's.
-const FORMAT: u32 = 2;
+/// Of how the rest is written: 1 was written by hand, 2 is postcard's, 3 has gaps as values.
+const FORMAT: u32 = 3;
 /// Of the source of this crate; see `build.rs`.
 const MADE_BY: &str = env!("SLICER_SOURCE");
 
@@ -42,7 +42,7 @@ type Body<'a> = (
     FxHashMap<String, Vec<StatementId>>,
     StoreIndex,
     CallGraph,
-    Vec<String>,
+    Vec<ProgramGap>,
     Graph,
 );
 

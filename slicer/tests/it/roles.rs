@@ -1,7 +1,7 @@
 //! Which threads run a statement: start routines, handlers, callbacks.
 
 use crate::common::*;
-use sketch_model::Slice;
+use sketch_model::{Gap, Slice, UnknownRoutine};
 use slicer::backward_slice;
 
 /// The roles of the failing statement of an annotated program.
@@ -84,11 +84,13 @@ fn a_routine_that_nothing_tells_is_a_gap_and_every_fitting_function() {
         return 10 / x;\n}\n";
     let program = load_text(text);
     let gaps = program.gaps();
-    assert!(
-        gaps.iter()
-            .any(|g| g.contains("start routine") && g.contains("main"))
-    );
-    assert!(gaps.iter().any(|g| g.contains("hands to sigaction")));
+    let unknown = |routine| Gap::RoutineUnknown {
+        function: "main".to_owned(),
+        routine,
+    };
+    assert!(gaps.contains(&unknown(UnknownRoutine::ThreadStart)));
+    let library_function = "sigaction".to_owned();
+    assert!(gaps.contains(&unknown(UnknownRoutine::Callback { library_function })));
     let id = program.statement_at(None, "program.c", 13);
     let slice = backward_slice(&program, id.expect("a statement"), &[], &no_source);
     let roles_on = |line: u32| {

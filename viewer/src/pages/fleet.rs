@@ -8,7 +8,7 @@ use crate::numbers::{count, date};
 use crate::shell::{self, Frame, document};
 use crate::table::{Name, figure, short, table, words};
 use maud::{Markup, html};
-use sketch_model::{AgentId, BuildId, Tier, VariantRef};
+use sketch_model::{AgentId, BuildId, Gap, Tier, VariantRef};
 use std::collections::BTreeSet;
 
 /// Runs of one kind, and the CPU time they took together.
@@ -33,8 +33,8 @@ pub struct AgentSeen {
     /// Of P, and of tracked builds.
     pub untracked: RunCost,
     pub tracked: RunCost,
-    /// Its last run's losses, in words.
-    pub gaps: Vec<String>,
+    /// Its last run's losses.
+    pub gaps: Vec<Gap>,
     /// Which secret disguised its last run's values, by a fingerprint, if one did.
     pub privacy_key: Option<String>,
 }
@@ -86,7 +86,7 @@ fn row(a: &AgentSeen) -> Markup {
             th scope="row" {
                 b { (escape::visible(&a.agent.0, NAME_LIMIT)) }
                 @if let Some(key) = &a.privacy_key { span.fine { "values disguised by secret " code { (escape::visible(key, NAME_LIMIT)) } } }
-                @for gap in a.gaps.iter().take(3) { span.fine { (escape::visible(gap, NAME_LIMIT)) } }
+                @for gap in a.gaps.iter().take(3) { span.fine { (escape::visible(&gap.to_string(), NAME_LIMIT)) } }
             }
             td data-label="Can do" { (a.tier) }
             td data-label="Runs now" {

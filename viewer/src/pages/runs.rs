@@ -6,7 +6,7 @@ use crate::numbers::{count, counted};
 use crate::page::card::{chip, code};
 use crate::shell::{self, Frame, document, sentence};
 use maud::{Markup, html};
-use sketch_model::{CampaignSummary, Emphasis, FailureSketch, SketchValue, Statement};
+use sketch_model::{CampaignSummary, Emphasis, FailureSketch, Gap, SketchValue, Statement};
 
 /// One of the two runs.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,7 +15,7 @@ pub struct RunSide {
     pub agent: String,
     pub wall_us: u64,
     pub cpu_us: u64,
-    pub gaps: Vec<String>,
+    pub gaps: Vec<Gap>,
 }
 
 /// What a run did at one statement.
@@ -82,7 +82,7 @@ pub fn runs_page(
             h2 #gaps { "What these runs lost" }
             ul.gaps {
                 @for (which, run) in [("failing", &runs.failing), ("successful", &runs.successful)] {
-                    @for gap in run.iter().flat_map(|r| &r.gaps) { li { (which) ": " (sentence(gap)) } }
+                    @for gap in run.iter().flat_map(|r| &r.gaps) { li { (which) ": " (sentence(&gap.to_string())) } }
                 }
                 @if runs.failing.iter().chain(&runs.successful).all(|r| r.gaps.is_empty()) { li { "Nothing was reported lost." } }
             }

@@ -38,7 +38,7 @@ pub fn slice_page(
             h2 #gaps { "What the slice did not follow" }
             ul.gaps {
                 @if slice.gaps.is_empty() { li { "Nothing was reported." } }
-                @for gap in &slice.gaps { li { (sentence(gap)) } }
+                @for gap in &slice.gaps { li { (sentence(&gap.to_string())) } }
             }
         }
     };

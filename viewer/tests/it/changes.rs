@@ -1,7 +1,7 @@
 //! What counts as a change from one sketch to the next, and what is a figure.
 
 use crate::common::{first_failure, pbzip2};
-use sketch_model::{Emphasis, FailureSketch, LocationName, StatementId};
+use sketch_model::{Emphasis, FailureSketch, Gap, LocationName, StatementId};
 use viewer::{Change, changes};
 
 #[test]
@@ -20,10 +20,11 @@ fn figures_are_no_changes() {
     new.predictors[0].score.f_measure -= 0.01;
     assert_eq!(changes(&old, &new), []);
     // A gap whose number moved is the same gap.
+    let never_ran = |idle| Gap::StatementsNeverRan { idle, tracked: 20 };
     let mut one = old.clone();
-    one.gaps.push("3 of 20 statements did not run".into());
+    one.gaps.push(never_ran(3));
     let mut other = old.clone();
-    other.gaps.push("11 of 20 statements did not run".into());
+    other.gaps.push(never_ran(11));
     assert_eq!(changes(&one, &other), []);
 }
 

@@ -2,6 +2,7 @@
 //! How they look in a browser is tested with the server that fills them.
 
 use crate::common::{campaigns, first_failure, hostile, pbzip2, turns_text, value};
+use sketch_model::Gap;
 use sketch_model::*;
 use viewer::{AgentSeen, BuildSeen, RunCost, RunSide, SideBySide, SideCell, SideRow};
 
@@ -44,7 +45,7 @@ fn slice_of(sketch: &FailureSketch) -> Slice {
         schema: Schema::default(),
         build: sketch.build.clone(),
         entries: backward.into_iter().enumerate().map(entry).collect(),
-        gaps: vec!["2 loads go through pointers".to_owned()],
+        gaps: vec![Gap::LoadsUnresolved { count: 2 }],
     }
 }
 
@@ -54,7 +55,7 @@ fn a_version_says_what_changed_since_the_one_before() {
     let mut second = pbzip2();
     (second.version, second.settled) = (2, false);
     second.provenance.sigma = 4;
-    second.gaps.push("13 runs failed in another way".to_owned());
+    second.gaps.push(Gap::FailedOtherwise { count: 13 });
     let mut third = second.clone();
     (third.version, third.settled) = (3, true);
     third.predictors[0].score.f_measure = 0.91;
@@ -69,7 +70,7 @@ fn a_version_says_what_changed_since_the_one_before() {
             "The first failing run of a tracked build is drawn.",
             "7 statements new: q->mut = malloc(sizeof(pthread_mutex_t)); (pbzip2.c:872),",
             "and 3 more.",
-            "Newly not known: 13 runs failed in another way",
+            "Newly not known: 13 tracked runs failed in another way",
             "Sketch 1 Drawn from the slice alone.",
         ],
     );
@@ -140,7 +141,7 @@ fn the_slice_says_why_each_statement_is_in_it() {
             "8 statements can have led to the failure",
             "pthread_mutex_unlock (fifo->mut); consumer () pbzip2.c:914 the failing statement",
             "queueDelete () pbzip2.c:890 stores what is loaded by pthread_mutex_unlock(fifo->mut); main drawn",
-            "2 loads go through pointers",
+            "2 loads in the slice go through pointers",
         ]
         .map(|s| s.replace(" ()", "()"))
         .iter()
@@ -288,7 +289,7 @@ fn hostile_words_stay_words_on_every_page() {
     (campaign.title, campaign.program) = (evil.clone(), evil.clone());
     campaign.problem = Some(evil.clone());
     let mut slice = slice_of(&sketch);
-    slice.gaps = vec![evil.clone()];
+    slice.gaps = vec![Gap::Words(evil.clone())];
     slice.entries[0].roles = vec![evil.clone()];
     let file = sketch.steps[0].statement.location.file.clone();
     let run = RunSide {
@@ -296,7 +297,7 @@ fn hostile_words_stay_words_on_every_page() {
         agent: evil.clone(),
         wall_us: 0,
         cpu_us: 0,
-        gaps: vec![evil.clone()],
+        gaps: vec![Gap::Words(evil.clone())],
     };
     let runs = SideBySide {
         iteration: 1,

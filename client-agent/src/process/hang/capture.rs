@@ -7,6 +7,7 @@
 
 use super::progress::{Look, Waiting};
 use crate::process::region::CrashCapture;
+use sketch_model::Gap;
 use std::{
     fs, io,
     mem::MaybeUninit,
@@ -32,17 +33,17 @@ pub struct HungThread {
 pub struct Hang {
     /// Threads that wait for a mutex come first: the others wait for them.
     pub threads: Vec<HungThread>,
-    pub gaps: Vec<String>,
+    pub gaps: Vec<Gap>,
 }
 
 /// Captures the threads of a look.
 pub fn capture(pid: i32, look: &Look) -> Hang {
     let mut hang = Hang::default();
     if look.len() > MOST_THREADS {
-        let all = look.len();
-        hang.gaps.push(format!(
-            "only {MOST_THREADS} of {all} threads were captured"
-        ));
+        hang.gaps.push(Gap::ThreadsNotCaptured {
+            captured: MOST_THREADS as u64,
+            all: look.len() as u64,
+        });
     }
     let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
     let mut found: Vec<(bool, HungThread)> = Vec::new();
@@ -50,9 +51,10 @@ pub fn capture(pid: i32, look: &Look) -> Hang {
         let (for_a_mutex, waits_for) = wait_in_words(pid, *tid, &seen.waiting, look);
         match thread(pid, *tid, &maps) {
             Ok(capture) => found.push((for_a_mutex, HungThread { capture, waits_for })),
-            Err(error) => hang
-                .gaps
-                .push(format!("thread {tid} could not be captured: {error}")),
+            Err(error) => hang.gaps.push(Gap::ThreadNotCaptured {
+                tid: *tid,
+                because: error.to_string(),
+            }),
         }
     }
     found.sort_by_key(|(for_a_mutex, thread)| (!for_a_mutex, thread.capture.tid));

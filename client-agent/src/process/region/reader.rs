@@ -8,7 +8,9 @@ use runtime::layout::{
     CALL_AGENT, CALL_MMAP, CALL_PERF_EVENT_OPEN, CALL_REPLY, CALL_SENDMSG, Control, Header,
     MAPS_BYTES, Region, THREAD_SLOTS, ThreadSlot, WATCH_READY, WATCH_REFUSED,
 };
-use sketch_model::{ThreadIndex, ThreadRecord};
+use sketch_model::{
+    AimObstacle, Gap, MappingsOf, ThreadIndex, ThreadLoss, ThreadRecord, WatchCall, WatchRefusal,
+};
 use std::mem::{offset_of, size_of};
 
 /// Whether the runtime has watchpoints.
@@ -19,7 +21,7 @@ pub enum WatchState {
     /// Hits come through rings.
     Ready,
     /// Why there are none, in words.
-    Refused(String),
+    Refused(WatchRefusal),
 }
 
 /// What the runtime says of its watchpoints.
@@ -58,8 +60,7 @@ pub struct Remains {
     pub watch: WatchStatus,
     /// Threads that found no slot.
     pub unrecorded_threads: u32,
-    /// What was lost, in words.
-    pub gaps: Vec<String>,
+    pub gaps: Vec<Gap>,
 }
 
 impl Remains {
@@ -83,68 +84,48 @@ impl Remains {
         let threads = number(ended.into_threads().chain(slots).collect(), &mut gaps);
         let without = u32_of(offset_of!(Header, threads_without_slot));
         let evicted = u32_of(offset_of!(Header, threads_evicted));
-        for (count, what) in [
-            (
-                without,
-                format!("threads were not recorded: there is room for {THREAD_SLOTS} at a time"),
-            ),
-            (
-                evicted,
-                "threads came and went faster than their records could be read".into(),
-            ),
-            (
-                forgotten,
-                "ended threads' records were not kept: only the first and the last are".into(),
-            ),
+        let slots = THREAD_SLOTS as u32;
+        for (count, because) in [
+            (without, ThreadLoss::NoRoom { slots }),
+            (evicted, ThreadLoss::TooFast),
+            (forgotten, ThreadLoss::EndedNotKept),
         ] {
             if count > 0 {
-                gaps.push(format!("{count} {what}"));
+                let count = count.into();
+                gaps.push(Gap::ThreadsNotRecorded { count, because });
             }
         }
         let control = offset_of!(Region, control);
         let forbidden = words.u32(control + offset_of!(Control, counter_forbidden)) != 0;
         if forbidden {
-            gaps.push(
-                "recording ended early: the program has forbidden itself to read the time-stamp \
-                 counter"
-                    .into(),
-            );
+            gaps.push(Gap::CounterForbidden);
         }
         let unknown = u32_of(offset_of!(Header, threads_unknown)) != 0;
         if unknown {
-            gaps.push(
-                "nothing was recorded: this C library does not tell where it keeps thread ids"
-                    .into(),
-            );
+            gaps.push(Gap::ThreadIdsUnknown);
         }
         if u32_of(offset_of!(Header, maps_truncated)) != 0 {
-            gaps.push(format!(
-                "the list of mappings at start was cut at {MAPS_BYTES} bytes"
-            ));
+            gaps.push(Gap::MappingsCut {
+                when: MappingsOf::Start,
+                bytes: MAPS_BYTES as u64,
+            });
         }
         let crash = CrashCapture::read(words);
         if let Some(crash) = &crash {
             if !crash.complete {
-                gaps.push("the process died before its crash was fully captured".into());
+                gaps.push(Gap::CrashCaptureUnfinished);
             }
             if crash.sandboxed {
-                gaps.push(
-                    "the program has a seccomp filter: its crash was captured without system \
-                     calls, with the mappings of its start"
-                        .into(),
-                );
+                gaps.push(Gap::CrashCapturedInSandbox);
             }
             if crash.taken_over {
-                gaps.push(
-                    "the program's own handler ran after its first crash signal was captured; \
-                     what came after that was not"
-                        .into(),
-                );
+                gaps.push(Gap::OnlyFirstSignalCaptured);
             }
             if crash.maps_truncated {
-                gaps.push(format!(
-                    "the list of mappings at the crash was cut at {MAPS_BYTES} bytes"
-                ));
+                gaps.push(Gap::MappingsCut {
+                    when: MappingsOf::Crash,
+                    bytes: MAPS_BYTES as u64,
+                });
             }
         }
         let maps = words.bytes(
@@ -171,14 +152,14 @@ impl Remains {
 }
 
 /// Numbers the threads in the order in which they began to record.
-fn number(mut threads: Vec<ThreadRemains>, gaps: &mut Vec<String>) -> Vec<ThreadRecord> {
+fn number(mut threads: Vec<ThreadRemains>, gaps: &mut Vec<Gap>) -> Vec<ThreadRecord> {
     threads.sort_by_key(|thread| thread.claimed_at);
     let numbered = threads.into_iter().enumerate().map(|(at, thread)| {
         if thread.unfinished > 0 {
-            gaps.push(format!(
-                "thread {} was still writing {} of its events when the process ended",
-                thread.record.tid, thread.unfinished
-            ));
+            gaps.push(Gap::EventsUnfinished {
+                tid: thread.record.tid,
+                count: thread.unfinished,
+            });
         }
         ThreadRecord {
             index: ThreadIndex(at as u32),
@@ -188,7 +169,7 @@ fn number(mut threads: Vec<ThreadRemains>, gaps: &mut Vec<String>) -> Vec<Thread
     numbered.collect()
 }
 
-fn read_watch(words: Words<'_>, gaps: &mut Vec<String>) -> WatchStatus {
+fn read_watch(words: Words<'_>, gaps: &mut Vec<Gap>) -> WatchStatus {
     let header = offset_of!(Region, header);
     let u64_of = |field: usize| words.u64(header + field);
     let u32_of = |field: usize| words.u32(header + field);
@@ -211,49 +192,30 @@ fn read_watch(words: Words<'_>, gaps: &mut Vec<String>) -> WatchStatus {
         disarms: u64_of(offset_of!(Header, disarms)),
         released: u32_of(offset_of!(Header, watch_released)) != 0,
     };
-    for (count, what) in [
-        (
-            status.arm_errors,
-            "re-aims of a watchpoint were refused by the kernel",
-        ),
-        (
-            status.arms_contended,
-            "re-aims of a watchpoint were skipped because another thread was aiming it",
-        ),
-        (
-            status.arms_over_limit,
-            "re-aims of a watchpoint were skipped because the run had used up its limit",
-        ),
-        (
-            status.arms_sandboxed,
-            "re-aims of a watchpoint were skipped because the program has a seccomp filter",
-        ),
-        (
-            status.arms_own_stack,
-            "aims of a watchpoint were skipped because the memory is on the stack of the thread that \
-             accesses it",
-        ),
+    for (count, because) in [
+        (status.arm_errors, AimObstacle::RefusedByKernel),
+        (status.arms_contended, AimObstacle::Contended),
+        (status.arms_over_limit, AimObstacle::OverLimit),
+        (status.arms_sandboxed, AimObstacle::Sandboxed),
+        (status.arms_own_stack, AimObstacle::OwnStack),
     ] {
         if count > 0 {
-            gaps.push(format!("{count} {what}"));
+            gaps.push(Gap::AimsSkipped { count, because });
         }
     }
     status
 }
 
-/// What the runtime was refused, in words.
-fn refusal(call: u32, errno: i32) -> String {
-    let reason = std::io::Error::from_raw_os_error(errno);
-    match call {
-        CALL_PERF_EVENT_OPEN => format!(
-            "perf_event_open in the program was refused: {reason}; \
-             `failsketch-agent doctor` says what this machine allows"
-        ),
-        CALL_SENDMSG => format!("sendmsg of the watchpoints to the agent was refused: {reason}"),
-        CALL_REPLY => "the agent did not take the watchpoints in time".into(),
-        CALL_AGENT => "the agent could not use the watchpoints".into(),
-        CALL_MMAP => "the program could not map a page for the watchpoints".into(),
-        other => format!("the watchpoints were refused at step {other}: {reason}"),
+/// What the runtime was refused.
+fn refusal(step: u32, errno: i32) -> WatchRefusal {
+    let in_program = |call| WatchRefusal::InProgram { call, errno };
+    match step {
+        CALL_PERF_EVENT_OPEN => in_program(WatchCall::PerfEventOpen),
+        CALL_SENDMSG => in_program(WatchCall::Sendmsg),
+        CALL_REPLY => WatchRefusal::AgentTooSlow,
+        CALL_AGENT => WatchRefusal::AgentRefused,
+        CALL_MMAP => WatchRefusal::PageNotMapped,
+        _ => WatchRefusal::AtStep { step, errno },
     }
 }
 
@@ -344,10 +306,7 @@ mod tests {
         assert_eq!(remains.threads[0].tail.len(), RING_EVENTS - 1);
         // The one that it would have overwritten, and the one that was not written.
         assert_eq!(remains.threads[0].dropped, 2);
-        assert_eq!(
-            remains.gaps,
-            ["thread 77 was still writing 1 of its events when the process ended"]
-        );
+        assert_eq!(remains.gaps, [Gap::EventsUnfinished { tid: 77, count: 1 }]);
     }
 
     proptest! {

@@ -16,7 +16,8 @@ use crate::run::program::KnownProgram;
 use crate::run::{Preparation, Recorder, Running, check, outcome};
 use crate::watchpoints::collector::Collected;
 use sketch_model::{
-    FailureKind, Outcome, Privacy, PtRecord, RunRecord, Schema, TrackingRecord, WatchRecord,
+    FailureKind, Gap, Outcome, Privacy, PtRecord, RunRecord, Schema, TrackingRecord, WatchRecord,
+    WatchRefusal,
 };
 use std::{mem::take, time::Duration};
 
@@ -56,21 +57,23 @@ pub struct Recording<'a> {
     pub asked_to_watch: bool,
     pub running: Running,
     pub preparation: Option<Preparation>,
-    pub gaps: Vec<String>,
+    pub gaps: Vec<Gap>,
 }
 
 impl Recording<'_> {
     /// The run's Intel PT so far; it ends here.
-    fn take_trace(&mut self, gaps: &mut Vec<String>) -> Option<PtRecord> {
+    fn take_trace(&mut self, gaps: &mut Vec<Gap>) -> Option<PtRecord> {
         let trace = self.running.trace.take()?;
-        let traced = trace.map_err(|refusal| refusal.to_string());
+        let traced = trace.map_err(|refusal| Gap::TraceRefused {
+            because: refusal.to_string(),
+        });
         match traced.and_then(Tracing::finish) {
             Ok(traced) => {
                 gaps.extend(traced.gaps);
                 Some(traced.record)
             }
-            Err(reason) => {
-                gaps.push(reason);
+            Err(gap) => {
+                gaps.push(gap);
                 None
             }
         }
@@ -98,7 +101,7 @@ impl Recording<'_> {
     }
 
     /// Takes everything that the run has left.
-    fn gather(&mut self, moment: &Moment<'_>, mut gaps: Vec<String>) -> Left {
+    fn gather(&mut self, moment: &Moment<'_>, mut gaps: Vec<Gap>) -> Left {
         #[cfg(test)]
         scribble_tests::fail_if_asked();
         // Before anything else is executed that would be traced as well.
@@ -113,18 +116,16 @@ impl Recording<'_> {
                 (_, collector) => preparation.collector = collector,
             }
             if moment.ended().is_none() {
-                gaps.push(
-                    "watchpoint hits, ended threads and pauses are not in a report of a hang that \
-                     goes on"
-                        .into(),
-                );
+                gaps.push(Gap::HangGoesOn);
             }
             match preparation.region.bytes() {
                 Ok(bytes) => remains = Remains::read(&bytes, take(&mut collected.report.ended)),
-                Err(error) => gaps.push(format!("the records could not be read: {error}")),
+                Err(error) => gaps.push(Gap::RecordsUnreadable {
+                    because: error.to_string(),
+                }),
             }
             if remains.pid.is_none() {
-                gaps.push("the runtime was not activated in the program".into());
+                gaps.push(Gap::RuntimeNotActive);
             }
         }
         gaps.append(&mut remains.gaps);
@@ -180,7 +181,7 @@ impl Recording<'_> {
             &mut gaps,
         );
         if recorder.watch_way == WatchWay::None && watch.refused.is_some() {
-            watch.refused = Some("the policy allows no watchpoints (watch_way)".into());
+            watch.refused = Some(WatchRefusal::Policy);
         }
         RunRecord {
             outcome,
@@ -270,7 +271,7 @@ struct Left {
     remains: Remains,
     collected: Collected,
     pt: Option<PtRecord>,
-    gaps: Vec<String>,
+    gaps: Vec<Gap>,
 }
 
 fn outcome(
@@ -278,7 +279,7 @@ fn outcome(
     moment: &Moment<'_>,
     remains: &Remains,
     main: &MainModule,
-    gaps: &mut Vec<String>,
+    gaps: &mut Vec<Gap>,
 ) -> Outcome {
     if let Some(hang) = moment.hang() {
         let report = outcome::hang_report(hang, main, &mut recorder.modules);
@@ -299,7 +300,7 @@ fn outcome(
                 let kind = FailureKind::Check(code);
                 return Outcome::Failure(outcome::report(kind, None, remains, main, modules));
             }
-            Err(why) => gaps.push(why),
+            Err(because) => gaps.push(Gap::CheckerFailed { because }),
         }
     }
     judged

@@ -97,7 +97,7 @@ fn recording(tracked: Option<&TrackedBuild>) -> Recording<'_> {
             trace: None,
         },
         preparation: None,
-        gaps: vec!["a gap from before".into()],
+        gaps: vec![Gap::HangGoesOn],
     }
 }
 
@@ -359,7 +359,7 @@ fn check_bounds(record: &RunRecord) {
         let defect = report
             .gaps
             .iter()
-            .find(|gap| gap.contains("internal error"));
+            .find(|gap| matches!(gap, Gap::AgentDefect { .. }));
         assert_eq!(defect, None);
     }
 }
@@ -402,7 +402,7 @@ fn a_region_that_nobody_damaged_gives_stack_threads_and_no_gaps() {
     let scene = Scene::new();
     let bytes = scene.region.bytes().expect("readable");
     let mut remains = Remains::read(&bytes, Default::default());
-    assert_eq!(take(&mut remains.gaps), Vec::<String>::new());
+    assert_eq!(take(&mut remains.gaps), Vec::<Gap>::new());
     let left = Left {
         remains,
         collected: Collected::default(),
@@ -438,11 +438,13 @@ fn a_defect_of_ours_costs_the_evidence_and_not_the_outcome() {
         assert_eq!(record.failed(), fails, "{ending:?}");
         assert_eq!((record.cpu_us, record.unrecorded_threads), (5_000, 1));
         assert_eq!(record.gaps.len(), 2);
-        assert_eq!(record.gaps[0], "a gap from before");
+        assert_eq!(record.gaps[0], Gap::HangGoesOn);
         assert_eq!(
             record.gaps[1],
-            "internal error of the agent while making the record of a run: a defect of ours; \
-             please report it"
+            Gap::AgentDefect {
+                doing: "making the record of a run".into(),
+                message: "a defect of ours".into(),
+            }
         );
     }
 }

@@ -143,7 +143,7 @@ fn a_forked_childs_crash_is_not_the_programs() {
     let (output, record) = workshop.record(&program, &["child"]);
     assert_eq!(output.status.code(), Some(libc::SIGSEGV));
     assert_eq!(record.outcome, Outcome::Success);
-    assert_eq!(record.gaps, Vec::<String>::new());
+    assert_eq!(record.gaps, []);
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use crate::common;
 use crate::common::Workshop;
-use sketch_model::{FailureReport, LastWords, Outcome, RunRecord, ThrownException};
+use sketch_model::{FailureReport, Gap, LastWords, Outcome, RunRecord, ThrownException};
 use std::{os::unix::process::ExitStatusExt, path::Path, process::Command};
 
 fn report(record: &RunRecord) -> &FailureReport {
@@ -115,7 +115,7 @@ fn words_that_may_hold_values_stay_where_values_stay() {
     };
     let withheld = |record: &RunRecord| {
         let gaps = &report(record).gaps;
-        gaps.iter().any(|gap| gap.contains("was withheld"))
+        gaps.contains(&Gap::AbortMessageWithheld)
     };
     let full = record("full", "assert");
     assert!(report(&full).said.is_some() && !withheld(&full));

@@ -6,7 +6,7 @@ use crate::common::{
     daemon::{Daemon, eventually, segments, silent_server},
     signed_patch,
 };
-use sketch_model::{FailureKind, Outcome, Privacy, ProbeKind, RunRecord};
+use sketch_model::{FailureKind, Gap, Outcome, Privacy, ProbeKind, RunRecord};
 use std::{fs, process::Command, time::Duration};
 
 #[test]
@@ -159,7 +159,7 @@ fn a_tracked_build_that_only_breaks_things_is_withdrawn() {
     let last = records.last().expect("has records");
     assert_eq!(last.variant, None, "the fourth run was the original's");
     assert!(
-        last.gaps.iter().any(|gap| gap.contains("withdrawn")),
+        matches!(last.gaps[..], [Gap::TrackedBuildWithdrawn { .. }, ..]),
         "{:?}",
         last.gaps
     );

@@ -2,7 +2,9 @@
 
 use crate::common;
 use crate::common::{FakeServer, VARIANT, Workshop, read_record, signed_patch};
-use sketch_model::{Outcome, ProbeKind, RunRecord, ThreadRecord};
+use sketch_model::{
+    AimObstacle, Gap, Outcome, PreloadObstacle, ProbeKind, RunRecord, ThreadLoss, ThreadRecord,
+};
 use std::{os::unix::process::ExitStatusExt, process::Command};
 
 const UNGOVERNED: &[&str] = &["--max-overhead", "0"];
@@ -12,7 +14,7 @@ fn shape(thread: &ThreadRecord) -> (usize, u64, usize) {
 }
 
 fn no_gaps(record: &RunRecord) {
-    assert_eq!(record.gaps, Vec::<String>::new());
+    assert_eq!(record.gaps, []);
 }
 
 #[test]
@@ -125,7 +127,10 @@ fn threads_beyond_the_room_are_counted() {
     assert_eq!(record.threads.len(), 64);
     assert_eq!(
         record.gaps,
-        ["6 threads were not recorded: there is room for 64 at a time"]
+        [Gap::ThreadsNotRecorded {
+            count: 6,
+            because: ThreadLoss::NoRoom { slots: 64 }
+        }]
     );
     assert_eq!(record.unrecorded_threads, 6);
 }
@@ -257,9 +262,11 @@ fn said_missing(record: &RunRecord) -> u64 {
     record
         .gaps
         .iter()
-        .filter(|gap| gap.contains("were not kept") || gap.contains("watchpoint hits were lost"))
-        .filter(|gap| !gap.contains("in a full ring"))
-        .filter_map(|gap| gap.split(' ').next()?.parse::<u64>().ok())
+        .map(|gap| match gap {
+            Gap::HitsLost { lost, .. } => *lost,
+            Gap::HitsTrimmed { count, .. } => *count,
+            _ => 0,
+        })
         .sum()
 }
 
@@ -272,8 +279,12 @@ fn a_hammered_watchpoint_accounts_for_every_hit() {
     let kept = record.watch.hits.len() as u64;
     assert!((2048..=4096).contains(&kept), "{kept}");
     // The program stores 20,000 times; after about two thousand watching ends.
-    let said = "watching ended before the run did";
-    let ended = record.gaps.iter().any(|gap| gap.starts_with(said));
+    let ended = record.gaps.iter().any(|gap| {
+        matches!(
+            gap,
+            Gap::WatchingEndedByHits { .. } | Gap::WatchingEndedBySwitches { .. }
+        )
+    });
     assert!(
         ended || record.watch.counted == 20_000,
         "{} hits, {:?}",
@@ -319,7 +330,8 @@ fn a_static_program_is_captured_once_it_is_tracked() {
         panic!("it crashed");
     };
     assert!(report.threads.is_empty());
-    assert!(record.gaps[0].starts_with("the program is statically linked"));
+    let because = PreloadObstacle::StaticallyLinked;
+    assert_eq!(record.gaps[0], Gap::NothingPreloaded { because });
     let (_, record) = workshop.record_tracked(&pair, &["crash-after", "3"]);
     let Outcome::Failure(report) = &record.outcome else {
         panic!("it crashed");
@@ -337,10 +349,13 @@ fn a_program_that_closes_all_descriptors_only_loses_watchpoints() {
     assert_eq!(record.threads[0].head.len(), 4);
     assert_eq!(record.watch.hits, []);
     assert!(
-        record
-            .gaps
-            .iter()
-            .any(|gap| gap.ends_with("were refused by the kernel")),
+        record.gaps.iter().any(|gap| matches!(
+            gap,
+            Gap::AimsSkipped {
+                because: AimObstacle::RefusedByKernel,
+                ..
+            }
+        )),
         "{:?}",
         record.gaps
     );
@@ -439,16 +454,16 @@ fn a_patch_that_the_operator_names_is_run() {
     tampered[last] ^= 1;
     let record = run(&tampered, &[]);
     assert_eq!((record.variant, record.threads.len()), (None, 0));
-    let refused = "the patch that was named was not run";
-    assert!(record.gaps[0].starts_with(refused), "{:?}", record.gaps);
+    let refused = matches!(record.gaps[0], Gap::NamedPatchRefused { .. });
+    assert!(refused, "{:?}", record.gaps);
 
     // A run of milliseconds does not earn what tracking it costs: the first credit of
     // 10 ms is used up before long, and from then on few runs are tracked.
     let sampled = (0..100).map(|_| run(&patch.bytes, &["--sampled"]));
     let spared = sampled.filter(|record| record.variant.is_none());
-    let reasons: Vec<String> = spared.flat_map(|record| record.gaps).collect();
+    let reasons: Vec<Gap> = spared.flat_map(|record| record.gaps).collect();
     assert!(reasons.len() > 10, "{} of 100 runs", reasons.len());
-    let reason = "the tracked build was not run: a run of it costs";
-    assert!(reasons.iter().all(|r| r.starts_with(reason)), "{reasons:?}");
+    let costly = |gap: &Gap| matches!(gap, Gap::TrackedBuildTooCostly { .. });
+    assert!(reasons.iter().all(costly), "{reasons:?}");
     assert_eq!(run(&patch.bytes, &[]).variant, Some(VARIANT));
 }

@@ -2,7 +2,7 @@
 //! readable, and the exit status is the bare program's.
 
 use crate::common::{Workshop, function_at};
-use sketch_model::{FailureReport, Outcome, RunRecord};
+use sketch_model::{AimObstacle, FailureReport, Gap, Outcome, RunRecord};
 use std::{
     os::unix::process::ExitStatusExt,
     path::{Path, PathBuf},
@@ -106,11 +106,9 @@ fn sudden_death_leaves_the_records() {
     let (output, record) = rough.run("kill");
     assert_eq!(output.status.signal(), Some(libc::SIGKILL));
     assert_eq!(events(&record), [3]);
-    assert!(
-        record
-            .gaps
-            .contains(&"the run was cut short by SIGKILL".into())
-    );
+    assert!(record.gaps.contains(&Gap::CutShort {
+        signal: "SIGKILL".to_owned()
+    }));
     let (output, record) = rough.run("exit-in-thread");
     assert_eq!(output.status.code(), Some(6));
     assert_eq!(events(&record), [3, 5]);
@@ -138,8 +136,9 @@ fn a_handler_that_was_there_before_us_gets_the_fault_after_us() {
     let rough = Rough::new();
     let (output, record) = rough.run("handler-before-us");
     assert_eq!(output.status.code(), Some(9));
-    let said = "SIGSEGV was captured, but the program went on".to_string();
-    assert!(record.gaps.contains(&said), "{:?}", record.gaps);
+    let signal = "SIGSEGV".to_owned();
+    let went_on = Gap::WentOnAfterSignal { signal };
+    assert!(record.gaps.contains(&went_on), "{:?}", record.gaps);
 }
 
 #[test]
@@ -177,10 +176,10 @@ fn a_program_that_locks_itself_in_is_not_killed_for_our_calls() {
     assert_eq!(output.status.code(), Some(8));
     assert_eq!(events(&record), [7]);
     assert!(
-        record.gaps.contains(
-            &"1 re-aims of a watchpoint were skipped because the program has a seccomp filter"
-                .into()
-        ),
+        record.gaps.contains(&Gap::AimsSkipped {
+            count: 1,
+            because: AimObstacle::Sandboxed
+        }),
         "{:?}",
         record.gaps
     );
@@ -190,10 +189,7 @@ fn a_program_that_locks_itself_in_is_not_killed_for_our_calls() {
     assert_eq!(output.status.code(), Some(8));
     assert_eq!(events(&record), [3]);
     assert!(
-        record
-            .gaps
-            .iter()
-            .any(|gap| gap.starts_with("recording ended early")),
+        record.gaps.contains(&Gap::CounterForbidden),
         "{:?}",
         record.gaps
     );

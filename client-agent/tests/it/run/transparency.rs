@@ -170,7 +170,9 @@ fn nothing_is_preloaded_before_a_sanitizer() {
     let (output, record) = workshop.record(&program, &["exit", "7"]);
     assert_eq!(output.status.code(), Some(7));
     assert!(
-        record.gaps[0].starts_with("the program uses libasan.so.8"),
+        record.gaps[0]
+            .to_string()
+            .starts_with("the program uses libasan.so.8"),
         "{:?}",
         record.gaps
     );

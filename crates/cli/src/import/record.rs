@@ -11,9 +11,9 @@ use nix::sys::signal::Signal;
 use pt_decoder::worker::Answer;
 use pt_decoder::{AddressSpaces, PerfRecording, StatementMap};
 use sketch_model::{
-    AgentId, BuildId, ClockTie, FailureKind, FailureReport, Mapping, Outcome, PtRecord, RunId,
+    AgentId, BuildId, ClockTie, FailureKind, FailureReport, Gap, Mapping, Outcome, PtRecord, RunId,
     RunRecord, RuntimeAddress, Schema, StackFrame, ThreadStack, ThreadStatements, Tier,
-    WatchRecord,
+    WatchRecord, WatchRefusal,
 };
 
 pub fn run_record(
@@ -36,13 +36,14 @@ pub fn run_record(
     let (first, last) = (times().min().unwrap_or(0), times().max().unwrap_or(0));
     let pid = answer.threads.first().map_or(0, |it| it.pid);
     let mut gaps = recording.gaps;
-    gaps.push("imported from perf.data: control flow only, no values".to_owned());
+    gaps.push(Gap::ImportedFromPerf);
     gaps.extend(answer.gaps.iter().cloned());
     for thread in answer.threads.iter().filter(|it| !it.complete) {
-        gaps.push(format!("the trace of thread {} has gaps", thread.tid));
+        gaps.push(Gap::ThreadTraceIncomplete { tid: thread.tid });
     }
     for missing in &answer.missing {
-        gaps.push(format!("the code of {} is not known", short(&missing.path)));
+        let path = short(&missing.path).to_owned();
+        gaps.push(Gap::CodeUnknown { path });
     }
     let host = recording.host.unwrap_or_else(|| "perf".to_owned());
     Ok(RunRecord {
@@ -60,7 +61,7 @@ pub fn run_record(
         threads: Vec::new(),
         unrecorded_threads: 0,
         watch: WatchRecord {
-            refused: Some("perf records no watchpoints".to_owned()),
+            refused: Some(WatchRefusal::ImportedFromPerf),
             ..WatchRecord::default()
         },
         clock: ClockTie::default(),
@@ -143,7 +144,7 @@ fn failure(
             waits_for: None,
         }],
         mappings: mappings.to_vec(),
-        gaps: vec!["where it failed is where its trace ends".to_owned()],
+        gaps: vec![Gap::FailurePlaceFromTrace],
     })
 }
 

@@ -46,7 +46,7 @@ pub fn text(slice: &Slice, heading: &Heading<'_>, context: u32, source: SourceLi
         out.push('\n');
     }
     for gap in &slice.gaps {
-        let _ = writeln!(out, "note: {}", printable(gap));
+        let _ = writeln!(out, "note: {gap}");
     }
     out
 }
@@ -99,7 +99,7 @@ fn add_entry(
 mod tests {
     use super::*;
     use sketch_model::{
-        BuildId, DependenceKind, Schema, SourceLocation, Statement, StatementId, Why,
+        BuildId, DependenceKind, Gap, Schema, SourceLocation, Statement, StatementId, Why,
     };
 
     fn entry(id: u32, line: u32, distance: u32, why: Option<Why>) -> SliceEntry {
@@ -129,7 +129,7 @@ mod tests {
             schema: Schema::default(),
             build: BuildId("ab".into()),
             entries: vec![entry(1, 2, 0, None), entry(2, 9, 1, Some(why))],
-            gaps: vec!["something was not followed".into()],
+            gaps: vec![Gap::Words("something was not followed".into())],
         }
     }
 

@@ -5,8 +5,8 @@
 
 use crate::support::{FAILSKETCH, Place};
 use sketch_model::{
-    CampaignState, CampaignSummary, CpuModel, FailureSketch, Predictor, PredictorClass, PtBuffer,
-    PtRecord, RunId, RunRecord, SidebandKind,
+    CampaignState, CampaignSummary, CpuModel, FailureSketch, Gap, Predictor, PredictorClass,
+    PtBuffer, PtRecord, RunId, RunRecord, SidebandKind,
 };
 use sketch_server::{EngineHandle, LlvmWorkshop, ServerConfig, serve_with};
 use std::collections::BTreeMap;
@@ -237,7 +237,7 @@ fn assert_drawn(sketch: &FailureSketch, digit: u64, what: &str) {
     }
     let failing = sketch.steps.last().map(|it| it.statement.location.line);
     assert_eq!(failing, Some(line_of("// FAILS")), "{what}");
-    let undecoded = |gap: &&String| gap.contains("decoded");
+    let undecoded = |gap: &&Gap| matches!(gap, Gap::TraceNotDecoded { .. });
     let gap = sketch.gaps.iter().find(undecoded);
     assert_eq!(gap, None, "{what}");
 }
@@ -344,8 +344,10 @@ fn what_cannot_be_decoded_is_said() {
     }
     server.post(&run);
     let sketch = server.sketch();
-    let said =
-        |gap: &String| gap.contains("its Intel PT could not be decoded: it names no mapping");
+    let said = |gap: &Gap| {
+        let sentence = gap.to_string();
+        sentence.contains("its Intel PT could not be decoded: it names no mapping")
+    };
     assert!(sketch.gaps.iter().any(said), "{:?}", sketch.gaps);
     server.stop();
 }

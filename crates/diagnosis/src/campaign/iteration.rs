@@ -20,9 +20,9 @@ use crate::ranking::{Nearness, rank};
 use crate::sketch::builder::{FailureWords, SketchInputs, build};
 use crate::sketch::explanation::{causes, explanation};
 use sketch_model::{
-    BestPredictor, FailureKind, FailureSketch, LocationName, Placement, PredictorClass, Privacy,
-    Provenance, Ranking, RunRecord, Slice, Statement, StatementId, Tier, TracedRun, TrackingPlan,
-    VariantRef,
+    BestPredictor, FailureKind, FailureSketch, Gap, LocationName, Placement, PlanCounts,
+    PredictorClass, Privacy, Provenance, Ranking, RunRecord, Slice, Statement, StatementId, Tier,
+    TracedRun, TrackingPlan, VariantRef,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -134,7 +134,7 @@ impl Iteration {
             return;
         };
         let untraced = TracedRun {
-            gaps: vec!["it came without the trace that tells of its branches".to_owned()],
+            gaps: vec![Gap::TraceMissing],
             ..TracedRun::default()
         };
         if let Some(traced) = traced.or(plan.traces_branches().then_some(&untraced)) {
@@ -322,48 +322,41 @@ impl Iteration {
     }
 
     /// What the reader must know of how the plans were run.
-    fn gaps(&self, campaign: &Campaign) -> Vec<String> {
+    fn gaps(&self, campaign: &Campaign) -> Vec<Gap> {
         let mut gaps = Vec::new();
         if campaign.learned.watching_given_up {
-            gaps.push(
-                "watchpoints made nearly every run fail, so nothing is watched any more".into(),
-            );
+            gaps.push(Gap::WatchingGivenUp);
         }
         if campaign.learned.traced.left_out() > 0 {
-            gaps.push(format!(
-                "{} traced runs of the program itself are beyond what is kept",
-                campaign.learned.traced.left_out()
-            ));
+            let count = campaign.learned.traced.left_out();
+            gaps.push(Gap::TracedRunsNotKept { count });
         }
         if self.planned().count() > 1 {
-            let counts = self.planned().map(|s| {
-                let (number, all) = (s.variant.plan, s.failing + s.successful);
-                format!("plan {number}: {} of {all} runs failed", s.failing)
+            let plans = self.planned().map(|s| PlanCounts {
+                plan: s.variant.plan,
+                failed: s.failing,
+                runs: s.failing + s.successful,
             });
-            let counts: Vec<String> = counts.collect();
-            gaps.push(format!(
-                "{} plans watch different locations and are counted apart ({})",
-                counts.len(),
-                counts.join(", ")
-            ));
+            let plans = plans.collect();
+            gaps.push(Gap::PlansCountedApart { plans });
         }
         let unwatched = |s: &Stratum| s.plan.unwatched.iter().cloned().collect();
         let missed: Option<BTreeSet<LocationName>> =
             self.planned().map(unwatched).reduce(|a, b| &a & &b);
         let missed = missed.unwrap_or_default();
         if !missed.is_empty() && self.planned().any(|s| !s.plan.watched.is_empty()) {
-            let names: Vec<String> = missed.iter().map(ToString::to_string).collect();
-            gaps.push(format!("no plan watches {}", names.join(", ")));
+            let locations = missed.into_iter().collect();
+            gaps.push(Gap::LocationsNotWatched { locations });
         }
         let tracked = self.planned().flat_map(|s| &s.plan.statements);
         let tracked: BTreeSet<StatementId> = tracked.map(|s| s.id).collect();
         let ran = |id: &&StatementId| self.strata.values().any(|s| s.ran.contains(*id));
         let idle = tracked.len() - tracked.iter().filter(ran).count();
         if idle > 0 {
-            gaps.push(format!(
-                "{idle} of {} tracked statements are not known to have run in any run",
-                tracked.len()
-            ));
+            gaps.push(Gap::StatementsNeverRan {
+                idle: idle as u64,
+                tracked: tracked.len() as u64,
+            });
         }
         gaps
     }
@@ -424,18 +417,15 @@ struct Drawing<'a> {
     others: &'a [Statement],
     provenance: &'a Provenance,
     settled: bool,
-    gaps: Vec<String>,
+    gaps: Vec<Gap>,
 }
 
 fn draw(drawing: Drawing<'_>) -> FailureSketch {
     let campaign = drawing.campaign;
     let mut gaps = drawing.gaps;
-    let otherwise = campaign.counts().otherwise;
-    if otherwise > 0 {
-        gaps.push(format!(
-            "{otherwise} tracked runs failed in another way and count neither as failing nor as \
-             successful"
-        ));
+    let count = campaign.counts().otherwise;
+    if count > 0 {
+        gaps.push(Gap::FailedOtherwise { count });
     }
     build(SketchInputs {
         campaign: campaign.id(),

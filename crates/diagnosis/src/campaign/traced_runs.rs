@@ -11,7 +11,7 @@
 use crate::evidence::decoded_run::{nobody, weight_of};
 use serde::{Deserialize, Serialize};
 use sketch_model::{
-    AgentId, BlobId, Outcome, PointKind, Privacy, RunId, RunRecord, SiteId, Tier, TracedRun,
+    AgentId, BlobId, Gap, Outcome, PointKind, Privacy, RunId, RunRecord, SiteId, Tier, TracedRun,
     TrackingPlan,
 };
 
@@ -32,8 +32,8 @@ pub struct StoredTrace {
     pub failing_tid: Option<i32>,
     pub tier: Tier,
     pub privacy: Privacy,
-    /// What was lost before the trace was read, in words.
-    pub gaps: Vec<String>,
+    /// What was lost before the trace was read.
+    pub gaps: Vec<Gap>,
     pub traced: TracedRun,
 }
 

@@ -9,7 +9,7 @@
 //! Loss is data. A thread that dropped events is listed as incomplete, and its
 //! [`Hole`]s say between which events something is missing. Hits that were
 //! counted and not delivered, hits that no clock places, records of a hook that
-//! the plan does not know: each becomes a sentence in `gaps`.
+//! the plan does not know: each becomes a value in `gaps`.
 //!
 //! Deliberately absent: order across threads. That is [`super::order`]'s.
 
@@ -23,9 +23,9 @@ use super::hits::{self, PlacedHits};
 use super::hot_accesses;
 use super::redaction;
 use sketch_model::{
-    EventKind, ExecutionTrace, Interval, LocationName, ObservedValue, Outcome, Pause, PointKind,
-    ProbeEvent, ProbeKind, RunRecord, SiteId, Source, ThreadIndex, ThreadRecord, TraceEvent,
-    TrackingPlan,
+    EventKind, ExecutionTrace, Gap, Interval, LocationName, ObservedValue, Outcome, Pause,
+    PointKind, ProbeEvent, ProbeKind, RunRecord, SiteId, Source, ThreadIndex, ThreadRecord,
+    TraceEvent, TrackingPlan,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -101,40 +101,32 @@ struct Recorded {
     missing: bool,
 }
 
-fn probe_timelines(record: &RunRecord, plan: &TrackingPlan, gaps: &mut Vec<String>) -> Recorded {
+fn probe_timelines(record: &RunRecord, plan: &TrackingPlan, gaps: &mut Vec<Gap>) -> Recorded {
     let mut timelines: BTreeMap<ThreadIndex, Timeline> = BTreeMap::new();
     let mut lost = Vec::new();
     let mut unknown = 0u64;
     for thread in &record.threads {
         if timelines.contains_key(&thread.index) {
-            gaps.push(format!(
-                "thread {} is recorded twice; its second record is not used",
-                thread.index
-            ));
+            let thread = thread.index;
+            gaps.push(Gap::ThreadRecordedTwice { thread });
             continue;
         }
         let mut timeline = probe_timeline(thread, plan, &record.tracking.pauses, &mut unknown);
         lost.extend(hot_accesses::take_in(&mut timeline, thread, plan));
         add_implied(&mut timeline, plan);
         if thread.dropped > 0 {
-            gaps.push(format!(
-                "thread {} lost {} of its events",
-                thread.tid, thread.dropped
-            ));
+            gaps.push(Gap::EventsLost {
+                tid: thread.tid,
+                count: thread.dropped,
+            });
         }
         timelines.insert(thread.index, timeline);
     }
     if !lost.is_empty() {
-        gaps.push(
-            "some accesses were made too often to keep them all: of each thread's, the first \
-             ones and the latest are known, and successful runs are judged by the first"
-                .to_owned(),
-        );
+        gaps.push(Gap::AccessesThinned);
     }
     if unknown > 0 {
-        gaps.push(format!(
-            "{unknown} recorded events belong to no hook of the plan and are not used"
-        ));
+        gaps.push(Gap::EventsWithoutHook { count: unknown });
     }
     Recorded {
         timelines: timelines.into_values().collect(),
@@ -282,36 +274,33 @@ fn watch_coverage(
     record: &RunRecord,
     plan: &TrackingPlan,
     placed: &PlacedHits,
-    gaps: &mut Vec<String>,
+    gaps: &mut Vec<Gap>,
 ) -> WatchCoverage {
     let watch = &record.watch;
-    let mut say = |sentence: String| {
-        if !gaps.contains(&sentence) {
-            gaps.push(sentence);
+    // The agent may have told the same loss.
+    let mut say = |gap: Gap| {
+        if !gaps.contains(&gap) {
+            gaps.push(gap);
         }
     };
-    if let Some(reason) = &watch.refused {
-        say(format!("no watchpoints: {reason}"));
+    if let Some(because) = watch.refused.clone() {
+        say(Gap::NoWatchpoints { because });
         return WatchCoverage::default();
     }
     let lost = watch.counted.saturating_sub(watch.hits.len() as u64);
     if lost > 0 {
-        say(format!(
-            "{lost} of {} watchpoint hits were lost",
-            watch.counted
-        ));
+        let counted = watch.counted;
+        say(Gap::HitsLost { lost, counted });
     }
     if placed.without_time > 0 {
-        say(format!(
-            "{} watchpoint hits have no place in time and are not used",
-            placed.without_time
-        ));
+        let count = placed.without_time;
+        say(Gap::HitsWithoutTime { count });
     }
     let unattributed: u64 = placed.unattributed.values().sum();
     if unattributed > 0 {
-        say(format!(
-            "{unattributed} watchpoint hits could not be attributed to a statement"
-        ));
+        say(Gap::HitsUnattributed {
+            count: unattributed,
+        });
     }
     // A slot that was aimed twice no longer saw its first address, and one that
     // was not aimed when it should have been never saw the second.

@@ -25,9 +25,10 @@ use crate::evidence::roles;
 use crate::predictors::occurrence;
 use crate::ranking::stop_rule::{best_overall, is_good, is_significant};
 use sketch_model::{
-    BuildId, CampaignId, Emphasis, FailureKind, FailureSketch, LastWords, OrderArrow, PointKind,
-    PredictorClass, Provenance, RankedPredictor, Ranking, Schema, SketchPredictor, SketchStep,
-    SketchThread, Slice, SourceLocation, Statement, StatementId, ThreadIndex, TrackingPlan,
+    BuildId, CampaignId, Emphasis, FailureKind, FailureSketch, Gap, LastWords, LocationName,
+    OrderArrow, PointKind, PredictorClass, Provenance, RankedPredictor, Ranking, Schema,
+    SketchPredictor, SketchStep, SketchThread, Slice, SourceLocation, Statement, StatementId,
+    ThreadIndex, TrackingPlan,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -71,7 +72,7 @@ pub struct SketchInputs<'a> {
     pub other_statements: &'a [Statement],
     pub provenance: &'a Provenance,
     /// What was lost before decoding; gaps of slice and drawn run are added.
-    pub gaps: &'a [String],
+    pub gaps: &'a [Gap],
     pub settled: bool,
 }
 
@@ -359,15 +360,14 @@ fn static_role(roles: &[String]) -> String {
 fn static_steps(
     inputs: &SketchInputs<'_>,
     threads: &[SketchThread],
-    gaps: &mut Vec<String>,
+    gaps: &mut Vec<Gap>,
 ) -> Vec<SketchStep> {
     let entries = &inputs.slice.entries;
     let failing = inputs.failure.statement.id;
     let hidden = entries.len().saturating_sub(STATIC_STEPS);
     if hidden > 0 {
-        gaps.push(format!(
-            "{hidden} statements of the slice, farther from the failure, are not shown"
-        ));
+        let count = hidden as u64;
+        gaps.push(Gap::StatementsNotShown { count });
     }
     let nearest = entries.iter().take(STATIC_STEPS).rev();
     (1..)
@@ -410,37 +410,38 @@ fn summary(inputs: &SketchInputs<'_>, names: &Names) -> String {
     }
 }
 
-fn undrawn_threads(inputs: &SketchInputs<'_>, shown: &BTreeSet<ThreadIndex>) -> Option<String> {
+fn undrawn_threads(inputs: &SketchInputs<'_>, shown: &BTreeSet<ThreadIndex>) -> Option<Gap> {
     let events = inputs.drawn.iter().flat_map(|run| &run.trace.events);
     let active: BTreeSet<ThreadIndex> = events
         .filter(|e| e.statement().is_some())
         .map(|e| e.thread)
         .collect();
-    let undrawn = active.difference(shown).count();
-    (undrawn > 0).then(|| {
-        format!(
-            "threads of the drawn run that add nothing to the sketch and are not drawn: {undrawn}"
-        )
-    })
+    let count = active.difference(shown).count() as u64;
+    (count > 0).then_some(Gap::ThreadsNotDrawn { count })
 }
 
-fn gathered_gaps(inputs: &SketchInputs<'_>) -> Vec<String> {
-    let mut gaps: Vec<String> = inputs.gaps.to_vec();
+fn gathered_gaps(inputs: &SketchInputs<'_>) -> Vec<Gap> {
+    let mut gaps: Vec<Gap> = inputs.gaps.to_vec();
     gaps.extend(inputs.slice.gaps.iter().cloned());
-    for location in inputs.plan.iter().flat_map(|p| &p.unwatched) {
-        gaps.push(format!("no watchpoint was free for {location}"));
+    let unwatched = inputs.plan.iter().flat_map(|p| p.unwatched.iter().cloned());
+    let locations: Vec<LocationName> = unwatched.collect();
+    if !locations.is_empty() {
+        gaps.push(Gap::NoWatchpointFree { locations });
     }
     if let Some(run) = inputs.drawn {
         gaps.extend(run.trace.gaps.iter().cloned());
         let events = run.trace.events.iter();
-        let ambiguous = events.filter(|e| e.candidates.len() > 1).count();
-        if ambiguous > 0 {
-            gaps.push(format!(
-                "{ambiguous} watchpoint hits of the drawn run may belong to several statements and are not drawn"
-            ));
+        let count = events.filter(|e| e.candidates.len() > 1).count() as u64;
+        if count > 0 {
+            gaps.push(Gap::HitsAmbiguous { count });
         }
     }
-    let mut seen = BTreeSet::new();
-    gaps.retain(|gap| seen.insert(gap.clone()));
-    gaps
+    // The same loss may be told by a record and by who decoded it.
+    let mut told: Vec<Gap> = Vec::with_capacity(gaps.len());
+    for gap in gaps {
+        if !told.contains(&gap) {
+            told.push(gap);
+        }
+    }
+    told
 }

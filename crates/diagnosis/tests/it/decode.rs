@@ -5,6 +5,7 @@ use crate::support::*;
 use diagnosis::{Answer, CodeMap, FunctionCode, decode, observe};
 use proptest::prelude::*;
 use sketch_model::*;
+use sketch_model::{Gap, WatchRefusal};
 use std::borrow::Cow;
 use test_support::records::{self, crash, stack};
 
@@ -222,8 +223,7 @@ fn a_hit_without_a_statement_is_said_and_taints_the_watch() {
         let run = decoded(&record(vec![thread(0, vec![])], vec![hit(100, 1_000, pc)]));
         assert_eq!(run.trace.events.len(), 1);
         assert!(run.watch.complete.is_empty());
-        let said = "1 watchpoint hits could not be attributed to a statement";
-        assert_eq!(run.trace.gaps, [said]);
+        assert_eq!(run.trace.gaps, [Gap::HitsUnattributed { count: 1 }]);
     }
     // The store itself is still known to be one, by its instruction.
     let run = decoded(&record(vec![], vec![hit(100, 1_000, AFTER_LINELESS)]));
@@ -283,8 +283,14 @@ fn loss_is_data() {
     assert_eq!(
         run.trace.gaps,
         [
-            "thread 100 lost 12 of its events",
-            "3 of 4 watchpoint hits were lost"
+            Gap::EventsLost {
+                tid: 100,
+                count: 12
+            },
+            Gap::HitsLost {
+                lost: 3,
+                counted: 4
+            }
         ]
     );
 }
@@ -354,19 +360,17 @@ fn hits_that_no_clock_places_are_not_used() {
     let run = decoded(&record);
     assert!(run.trace.events.is_empty());
     assert!(run.watch.complete.is_empty());
-    assert_eq!(
-        run.trace.gaps,
-        ["1 watchpoint hits have no place in time and are not used"]
-    );
+    assert_eq!(run.trace.gaps, [Gap::HitsWithoutTime { count: 1 }]);
 }
 
 #[test]
 fn refused_watchpoints_are_said_once() {
     let mut record = record(vec![], vec![]);
-    record.watch.refused = Some("seccomp".to_owned());
-    record.gaps = vec!["no watchpoints: seccomp".to_owned()];
+    let because = WatchRefusal::NotOffered;
+    record.watch.refused = Some(because.clone());
+    record.gaps = vec![Gap::NoWatchpoints { because }];
     let run = decoded(&record);
-    assert_eq!(run.trace.gaps, ["no watchpoints: seccomp"]);
+    assert_eq!(run.trace.gaps, record.gaps);
     assert!(run.watch.complete.is_empty());
 }
 

@@ -7,6 +7,7 @@ use diagnosis::{
     DecodedRun, FailureWords, IterationResult, Nearness, Population, SketchInputs, build, observe,
     rank, settled,
 };
+use sketch_model::Gap;
 use sketch_model::*;
 use std::collections::BTreeSet;
 use test_support::records::segmentation_fault;
@@ -408,10 +409,7 @@ fn of_many_threads_the_failing_one_and_those_of_the_pattern_are_drawn() {
     );
     let drawn: Vec<u32> = sketch.threads.iter().map(|t| t.index.0).collect();
     assert_eq!(drawn, [18, 19]);
-    assert_eq!(
-        sketch.gaps,
-        ["threads of the drawn run that add nothing to the sketch and are not drawn: 18"]
-    );
+    assert_eq!(sketch.gaps, [Gap::ThreadsNotDrawn { count: 18 }]);
     assert_eq!(sketch.arrows.len(), 1);
 }
 

@@ -1,8 +1,8 @@
 //! What an agent sends of one run: raw records, exactly as the process left them.
 
 use crate::{
-    AgentId, BuildId, CampaignId, EdgeCount, FailureReport, Mapping, PtRecord, RunId,
-    RuntimeAddress, Schema, SiteId, Thinned, ThreadIndex, TrackingRecord,
+    AgentId, BuildId, CampaignId, EdgeCount, FailureReport, Gap, Mapping, PtRecord, RunId,
+    RuntimeAddress, Schema, SiteId, Thinned, ThreadIndex, TrackingRecord, WatchRefusal,
 };
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -211,7 +211,7 @@ pub struct WatchRecord {
     #[serde(default)]
     pub disarmed: u64,
     /// Why there are no watchpoints, if there are none.
-    pub refused: Option<String>,
+    pub refused: Option<WatchRefusal>,
 }
 
 /// How a run ended.
@@ -254,8 +254,8 @@ pub struct RunRecord {
     /// Intel PT of the run, where the machine has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pt: Option<PtRecord>,
-    /// What was lost or refused, in words: it reaches the reader of the sketch.
-    pub gaps: Vec<String>,
+    /// What was lost or refused: it reaches the reader of the sketch.
+    pub gaps: Vec<Gap>,
     /// What was taken out before the record left its machine.
     #[serde(default)]
     pub privacy: Privacy,

@@ -3,6 +3,7 @@
 
 #![allow(dead_code)] // each test file uses its own part
 
+use sketch_model::Gap;
 use sketch_model::*;
 
 fn statement(id: u32, function: &str, line: u32, text: &str) -> Statement {
@@ -253,7 +254,9 @@ pub fn pbzip2() -> FailureSketch {
             watched: Vec::new(),
             promoted: Vec::new(),
         },
-        gaps: vec!["The slice does not follow what `fclose` does inside libc.".to_owned()],
+        gaps: vec![Gap::Words(
+            "The slice does not follow what `fclose` does inside libc.".to_owned(),
+        )],
     }
 }
 
@@ -269,7 +272,7 @@ pub fn hostile(origin: &str) -> FailureSketch {
     sketch.program = markup.clone();
     sketch.build = BuildId(markup.clone());
     sketch.stack = vec![markup.clone()];
-    sketch.gaps = vec![markup.clone()];
+    sketch.gaps = vec![Gap::Words(markup.clone())];
     sketch.threads[0].role = markup.clone();
     sketch.provenance.privacy = markup.clone();
     sketch.provenance.drawn_run = Some(RunId(markup.clone()));
