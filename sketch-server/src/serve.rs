@@ -293,7 +293,7 @@ pub async fn serve_with(
 }
 
 /// Tells the other servers of a shared storage that this one lives.
-async fn keep_alive(storage: Arc<dyn Storage>) {
+async fn keep_alive(storage: Arc<Storage>) {
     let Some(heartbeat) = storage.heartbeat() else {
         return;
     };

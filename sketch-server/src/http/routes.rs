@@ -41,7 +41,7 @@ use utoipa_axum::routes;
 
 /// What the handlers share.
 pub struct Service {
-    pub storage: Arc<dyn Storage>,
+    pub storage: Arc<Storage>,
     pub blobs: Arc<Blobs>,
     pub workshop: Arc<dyn Workshop>,
     pub engine: EngineHandle,

@@ -7,7 +7,7 @@ use sketch_model::{
     AgentId, Assignment, AssignmentRequest, CampaignId, CampaignState, CampaignSummary,
     FailureKind, FailureSketch, Outcome, PredictorClass, Slice, Tier, VariantRef,
 };
-use sketch_server::storage::{BuildCounts, Changes, Revised, SqliteStorage, Storage};
+use sketch_server::storage::{BuildCounts, Changes, Revised, Storage};
 use sketch_server::{Campaign, LocatedFailure, UNTRACKED_SHARE};
 use std::path::Path;
 
@@ -194,7 +194,7 @@ fn a_campaign_that_was_being_prepared_is_prepared_after_a_restart() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let path = data.path().join("failsketch.sqlite");
-        let storage = SqliteStorage::open(&path).await.unwrap();
+        let storage = Storage::open_sqlite(&path).await.unwrap();
         let failure = LocatedFailure {
             kind: FailureKind::ExitCode(1),
             failing: double::statement(120).unwrap(),

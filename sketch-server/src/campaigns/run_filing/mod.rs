@@ -42,7 +42,7 @@ const READ_BACK: usize = 256;
 
 pub struct Desk {
     runtime: Handle,
-    storage: Arc<dyn Storage>,
+    storage: Arc<Storage>,
     tools: Tools,
     campaigns: BTreeMap<CampaignId, Revised>,
     tracking: HashMap<CampaignId, Tracking>,
@@ -73,7 +73,7 @@ impl Desk {
     /// A desk that goes on where the storage says the last one left off.
     pub fn open(
         runtime: Handle,
-        storage: Arc<dyn Storage>,
+        storage: Arc<Storage>,
         tools: Tools,
     ) -> Result<Desk, StorageError> {
         let mut desk = Desk {
