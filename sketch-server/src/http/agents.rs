@@ -5,15 +5,16 @@
 //! says it, size, form, format version, known build, known tracked build, and that
 //! it does not contradict itself.
 
+use super::extract::Named;
 use super::record_check;
 use super::refusal::{Reason, Refusal};
-use super::routes::{Service, Shared, numbers};
+use super::routes::{Service, Shared};
 use super::upload::Upload;
 use crate::access::Principal;
 use crate::campaigns::assignment_feed;
 use axum::Json;
-use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{Extension, Path, Query, State};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Extension, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
 use serde::{Deserialize, Serialize};
@@ -126,14 +127,13 @@ pub struct PlanNumber {
     responses((status = 200, description = "A patch container", body = Vec<u8>, content_type = "application/octet-stream")))]
 pub async fn patch(
     State(service): Shared,
-    path: Result<Path<(u64, u32)>, PathRejection>,
+    Named((campaign, iteration)): Named<(CampaignId, u32)>,
     query: Result<Query<PlanNumber>, QueryRejection>,
 ) -> Result<impl IntoResponse, Refusal> {
-    let Path((campaign, iteration)) = numbers(path)?;
     let Query(PlanNumber { plan }) = query
         .map_err(|_| Refusal::bad_request("the plan of an iteration is a whole number: ?plan=1"))?;
     let variant = VariantRef {
-        campaign: CampaignId(campaign),
+        campaign,
         iteration,
         plan,
     };
