@@ -12,12 +12,13 @@ use super::trace_map::TraceMap;
 use super::workshop::{BuildCode, TrackedBinary, Workshop, WorkshopError};
 use build_store::{BuildManifest, BuildStore, ModuleStatus, NewGraph, RegisteredBuild, StoreError};
 use instrumenter::InstrumentError;
+use parking_lot::Mutex;
 use sketch_model::{BuildId, Slice, SourceLocation, Statement, StatementId, TrackingPlan};
 use slicer::{Alias, Criterion, Loader, ModuleInput, Program};
 use std::collections::HashMap;
 use std::error::Error;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// Programs kept loaded.
 const PROGRAMS_KEPT: usize = 4;
@@ -38,7 +39,7 @@ struct LoadedBuild {
 
 impl LoadedBuild {
     fn source_line(&self, location: &SourceLocation) -> Option<String> {
-        let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sources = self.sources.lock();
         let lines = sources.entry(location.file.clone()).or_insert_with(|| {
             let text = self.registered.source(&location.file)?;
             Some(text.lines().map(str::to_owned).collect())
@@ -88,7 +89,7 @@ impl LlvmWorkshop {
     }
 
     fn loaded(&self, build: &BuildId) -> Result<Arc<LoadedBuild>, WorkshopError> {
-        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut loaded = self.loaded.lock();
         if let Some(known) = loaded.get(build) {
             return Ok(Arc::clone(known));
         }

@@ -10,13 +10,14 @@ use super::campaign::Campaign;
 use crate::http::agents::known_build;
 use crate::http::refusal::Refusal;
 use crate::http::routes::Service;
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use sketch_model::{
     AssignmentRequest, Assignments, AssignmentsRequest, BuildId, PatchFacts, ProgramAssignment,
     Schema, VariantRef,
 };
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -147,11 +148,7 @@ async fn campaigns(service: &Service) -> Result<Arc<Vec<Campaign>>, Refusal> {
 
 /// What a patch says of itself; `None` if it is lost.
 async fn facts(service: &Arc<Service>, variant: VariantRef) -> Result<Option<PatchFacts>, Refusal> {
-    let known = service.standing.facts.lock();
-    let known = known
-        .unwrap_or_else(PoisonError::into_inner)
-        .get(&variant)
-        .copied();
+    let known = service.standing.facts.lock().get(&variant).copied();
     if known.is_some() {
         return Ok(known);
     }
@@ -171,11 +168,7 @@ async fn facts(service: &Arc<Service>, variant: VariantRef) -> Result<Option<Pat
     });
     let read = read.await?;
     if let Some(read) = read {
-        let mut facts = service
-            .standing
-            .facts
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut facts = service.standing.facts.lock();
         if facts.len() >= FACTS_KEPT {
             facts.clear();
         }

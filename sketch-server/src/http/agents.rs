@@ -17,13 +17,14 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Extension, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use sketch_model::{
     Assignment, AssignmentRequest, Assignments, AssignmentsRequest, BuildId, CampaignId, RunRecord,
     SiteId, VariantRef,
 };
 use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// No id may be longer.
 const LONGEST_ID: usize = 200;
@@ -180,21 +181,12 @@ fn check_id(what: &str, id: &str) -> Result<(), Refusal> {
 
 /// Refuses a build that is not registered.
 pub async fn known_build(service: &Arc<Service>, build: &BuildId) -> Result<(), Refusal> {
-    let known = |service: &Service| {
-        let registered = service.registered.lock();
-        registered
-            .unwrap_or_else(PoisonError::into_inner)
-            .contains(build)
-    };
-    if known(service) {
+    if service.registered.lock().contains(build) {
         return Ok(());
     }
     let (asked, theirs) = (Arc::clone(service), build.clone());
     tokio::task::spawn_blocking(move || asked.workshop.program_name(&theirs)).await??;
-    let registered = service.registered.lock();
-    registered
-        .unwrap_or_else(PoisonError::into_inner)
-        .insert(build.clone());
+    service.registered.lock().insert(build.clone());
     Ok(())
 }
 
@@ -213,11 +205,7 @@ async fn known_variant(
     record: &RunRecord,
     variant: VariantRef,
 ) -> Result<(), Refusal> {
-    let known = service.variants.0.lock();
-    let known = known
-        .unwrap_or_else(PoisonError::into_inner)
-        .get(&variant)
-        .cloned();
+    let known = service.variants.0.lock().get(&variant).cloned();
     let known = match known {
         Some(known) => known,
         None => look_up(service, variant).await?,
@@ -241,8 +229,7 @@ async fn look_up(service: &Service, variant: VariantRef) -> Result<Arc<KnownVari
         build: campaign.build,
         sites: iteration.plan.sites.iter().map(|site| site.id).collect(),
     });
-    let variants = service.variants.0.lock();
-    let mut variants = variants.unwrap_or_else(PoisonError::into_inner);
+    let mut variants = service.variants.0.lock();
     if variants.len() >= VARIANTS_KEPT {
         variants.clear();
     }
