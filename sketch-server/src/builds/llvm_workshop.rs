@@ -12,20 +12,22 @@ use super::trace_map::TraceMap;
 use super::workshop::{BuildCode, TrackedBinary, Workshop, WorkshopError};
 use build_store::{BuildManifest, BuildStore, ModuleStatus, NewGraph, RegisteredBuild, StoreError};
 use instrumenter::InstrumentError;
+use lru::LruCache;
 use parking_lot::Mutex;
 use sketch_model::{BuildId, Slice, SourceLocation, Statement, StatementId, TrackingPlan};
 use slicer::{Alias, Criterion, Loader, ModuleInput, Program};
 use std::collections::HashMap;
 use std::error::Error;
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 
 /// Programs kept loaded.
-const PROGRAMS_KEPT: usize = 4;
+const PROGRAMS_KEPT: NonZeroUsize = NonZeroUsize::new(4).unwrap();
 
 pub struct LlvmWorkshop {
     store: BuildStore,
-    loaded: Mutex<HashMap<BuildId, Arc<LoadedBuild>>>,
+    loaded: Mutex<LruCache<BuildId, Arc<LoadedBuild>>>,
 }
 
 /// A registered build with its program in memory.
@@ -75,7 +77,7 @@ impl LlvmWorkshop {
     pub fn open(store: &Path) -> LlvmWorkshop {
         LlvmWorkshop {
             store: BuildStore::open(store),
-            loaded: Mutex::new(HashMap::new()),
+            loaded: Mutex::new(LruCache::new(PROGRAMS_KEPT)),
         }
     }
 
@@ -95,10 +97,7 @@ impl LlvmWorkshop {
         }
         // Under the lock: two callers must not load the same program twice.
         let fresh = Arc::new(self.load(build)?);
-        if loaded.len() >= PROGRAMS_KEPT {
-            loaded.clear();
-        }
-        loaded.insert(build.clone(), Arc::clone(&fresh));
+        loaded.put(build.clone(), Arc::clone(&fresh));
         Ok(fresh)
     }
 

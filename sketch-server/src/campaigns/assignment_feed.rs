@@ -10,13 +10,14 @@ use super::campaign::Campaign;
 use crate::http::agents::known_build;
 use crate::http::refusal::Refusal;
 use crate::http::routes::Service;
+use lru::LruCache;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use sketch_model::{
     AssignmentRequest, Assignments, AssignmentsRequest, BuildId, PatchFacts, ProgramAssignment,
     Schema, VariantRef,
 };
-use std::collections::HashMap;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -27,13 +28,21 @@ const LONGEST_WAIT: u32 = 50;
 /// The share of a machine's runs that a tracked build on probation gets.
 const CANARY_SHARE: f64 = 0.25;
 /// Patches whose facts are kept.
-const FACTS_KEPT: usize = 1_000;
+const FACTS_KEPT: NonZeroUsize = NonZeroUsize::new(1_000).unwrap();
 
 /// What waiting agents share.
-#[derive(Default)]
 pub struct Standing {
     looked: tokio::sync::Mutex<Option<(Instant, Arc<Vec<Campaign>>)>>,
-    facts: Mutex<HashMap<VariantRef, PatchFacts>>,
+    facts: Mutex<LruCache<VariantRef, PatchFacts>>,
+}
+
+impl Default for Standing {
+    fn default() -> Standing {
+        Standing {
+            looked: Default::default(),
+            facts: Mutex::new(LruCache::new(FACTS_KEPT)),
+        }
+    }
 }
 
 /// The answer to a request, after waiting for it to change if that is asked.
@@ -168,11 +177,7 @@ async fn facts(service: &Arc<Service>, variant: VariantRef) -> Result<Option<Pat
     });
     let read = read.await?;
     if let Some(read) = read {
-        let mut facts = service.standing.facts.lock();
-        if facts.len() >= FACTS_KEPT {
-            facts.clear();
-        }
-        facts.insert(variant, read);
+        service.standing.facts.lock().put(variant, read);
     }
     Ok(read)
 }

@@ -17,13 +17,15 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Extension, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
+use lru::LruCache;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use sketch_model::{
     Assignment, AssignmentRequest, Assignments, AssignmentsRequest, BuildId, CampaignId, RunRecord,
     SiteId, VariantRef,
 };
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 /// No id may be longer.
@@ -31,7 +33,7 @@ const LONGEST_ID: usize = 200;
 /// Nobody runs more programs than this under one agent.
 const MOST_BUILDS: usize = 256;
 /// Tracked builds of which the checks are kept.
-const VARIANTS_KEPT: usize = 1_000;
+const VARIANTS_KEPT: NonZeroUsize = NonZeroUsize::new(1_000).unwrap();
 
 /// The key that patches are signed with; agents pin it.
 #[utoipa::path(get, path = "/api/v1/key", tag = "agents", responses((status = 200, description = "A minisign public key", body = String, content_type = "text/plain")))]
@@ -197,8 +199,13 @@ pub struct KnownVariant {
 }
 
 /// Tracked builds that runs were reported of lately.
-#[derive(Default)]
-pub struct KnownVariants(Mutex<HashMap<VariantRef, Arc<KnownVariant>>>);
+pub struct KnownVariants(Mutex<LruCache<VariantRef, Arc<KnownVariant>>>);
+
+impl Default for KnownVariants {
+    fn default() -> KnownVariants {
+        KnownVariants(Mutex::new(LruCache::new(VARIANTS_KEPT)))
+    }
+}
 
 async fn known_variant(
     service: &Service,
@@ -229,10 +236,6 @@ async fn look_up(service: &Service, variant: VariantRef) -> Result<Arc<KnownVari
         build: campaign.build,
         sites: iteration.plan.sites.iter().map(|site| site.id).collect(),
     });
-    let mut variants = service.variants.0.lock();
-    if variants.len() >= VARIANTS_KEPT {
-        variants.clear();
-    }
-    variants.insert(variant, Arc::clone(&known));
+    service.variants.0.lock().put(variant, Arc::clone(&known));
     Ok(known)
 }
