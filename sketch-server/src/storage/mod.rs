@@ -57,7 +57,8 @@ pub struct StoredRun {
 }
 
 /// What a run counted as, once the engine had looked at it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum RunRole {
     /// P itself ran.
     Untracked,
@@ -71,19 +72,6 @@ pub enum RunRole {
     Late,
     /// A record that could not be made sense of.
     Refused,
-}
-
-impl RunRole {
-    fn word(self) -> &'static str {
-        match self {
-            RunRole::Untracked => "untracked",
-            RunRole::Failing => "failing",
-            RunRole::Successful => "successful",
-            RunRole::OtherFailure => "other_failure",
-            RunRole::Late => "late",
-            RunRole::Refused => "refused",
-        }
-    }
 }
 
 /// Runs of one build, whatever campaigns it has.

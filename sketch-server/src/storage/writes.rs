@@ -180,8 +180,10 @@ fn by_build(filings: &[Filing]) -> BTreeMap<&BuildId, BuildCounts> {
 fn by_role(filings: &[Filing]) -> BTreeMap<&'static str, Vec<i64>> {
     let mut arrivals: BTreeMap<&'static str, Vec<i64>> = BTreeMap::new();
     for filing in filings {
-        let role = filing.role.word();
-        arrivals.entry(role).or_default().push(filing.arrival.0);
+        arrivals
+            .entry(filing.role.into())
+            .or_default()
+            .push(filing.arrival.0);
     }
     arrivals
 }
