@@ -12,6 +12,12 @@ use sketch_model::{BuildId, CampaignId, FailureSketch, Slice, VariantRef};
 pub const MOST_BYTES_READ: usize = 4 << 20;
 
 impl Storage {
+    /// Whether the database can be read at all.
+    pub async fn answers(&self) -> Result<(), StorageError> {
+        let looked = sqlx::query("SELECT name FROM counters").fetch_one(&self.readers);
+        looked.await.map(|_| ()).map_err(failing_to("be read"))
+    }
+
     /// Runs after `after` that count for a variant as failing or successful, at most
     /// `most` and not more than a few megabytes.
     pub async fn counted(
