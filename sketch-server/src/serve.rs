@@ -22,13 +22,12 @@ use server_files::private_files::{
 };
 use server_files::signing_key::{self, KeyError};
 use server_files::{TokenFile, TokenFileError};
-use std::collections::HashSet;
 use std::fs::{File, TryLockError};
 use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::{Semaphore, watch};
 
@@ -261,7 +260,7 @@ pub async fn serve_with(
         assigner: Assigner::default(),
         standing: Standing::default(),
         public_key: signing.public,
-        registered: Mutex::new(HashSet::new()),
+        registered: Default::default(),
         variants: Default::default(),
         fleet: Fleet::default(),
         gate,
@@ -293,7 +292,7 @@ pub async fn serve_with(
 }
 
 /// Tells the other servers of a shared storage that this one lives.
-async fn keep_alive(storage: Arc<dyn Storage>) {
+async fn keep_alive(storage: Arc<Storage>) {
     let Some(heartbeat) = storage.heartbeat() else {
         return;
     };

@@ -13,7 +13,7 @@ use service_support::records::{crash, tracked, untracked, variant};
 use sketch_model::{
     AgentId, CampaignId, CampaignState, CampaignSummary, Outcome, RunRecord, VariantRef,
 };
-use sketch_server::storage::{BlobPlace, Database, PostgresStorage, Storage};
+use sketch_server::storage::{BlobPlace, Database, Storage};
 use sketch_server::{ServerConfig, serve_with};
 use sqlx::{Connection, Row};
 use std::io::{BufRead, BufReader};
@@ -290,7 +290,9 @@ fn takeover() {
 fn runtime_claim(url: &str) -> Option<CampaignId> {
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(async {
-        let third = PostgresStorage::open(url, LEASE).await.expect("PostgreSQL");
+        let third = Storage::open_postgres(url, LEASE)
+            .await
+            .expect("PostgreSQL");
         let claimed = third.claim_job().await.expect("an answer");
         third.close().await.expect("its end");
         claimed

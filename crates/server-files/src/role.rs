@@ -1,13 +1,13 @@
 //! What a token is for.
 
 use serde::{Deserialize, Serialize};
-use std::fmt;
-use std::str::FromStr;
+use strum::{Display, EnumString};
 
 /// What the holder of a token may do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize, Display, EnumString)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", parse_err_ty = NoSuchRole, parse_err_fn = no_such_role)]
 pub enum Role {
     /// Reports runs, asks what to run, fetches patches. Reads no sketch.
     Agent,
@@ -24,29 +24,10 @@ impl Role {
     }
 }
 
-impl fmt::Display for Role {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Role::Agent => "agent",
-            Role::Developer => "developer",
-            Role::Admin => "admin",
-        })
-    }
-}
-
 #[derive(Debug, thiserror::Error)]
 #[error("there is no role `{0}`; roles are agent, developer and admin")]
 pub struct NoSuchRole(String);
 
-impl FromStr for Role {
-    type Err = NoSuchRole;
-
-    fn from_str(text: &str) -> Result<Role, NoSuchRole> {
-        match text {
-            "agent" => Ok(Role::Agent),
-            "developer" => Ok(Role::Developer),
-            "admin" => Ok(Role::Admin),
-            other => Err(NoSuchRole(other.to_owned())),
-        }
-    }
+fn no_such_role(text: &str) -> NoSuchRole {
+    NoSuchRole(text.to_owned())
 }

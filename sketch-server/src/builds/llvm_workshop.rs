@@ -12,19 +12,22 @@ use super::workshop::{BuildCode, TrackedBinary, Workshop, WorkshopError};
 use build_store::{BuildManifest, BuildStore, ModuleStatus, NewGraph, RegisteredBuild, StoreError};
 use diagnosis::campaign::{LocatedFailure, is_abort};
 use instrumenter::InstrumentError;
+use lru::LruCache;
+use parking_lot::Mutex;
 use sketch_model::{BuildId, Slice, SourceLocation, Statement, StatementId, TrackingPlan};
 use slicer::{Alias, Criterion, Loader, ModuleInput, Program};
 use std::collections::HashMap;
 use std::error::Error;
+use std::num::NonZeroUsize;
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 /// Programs kept loaded.
-const PROGRAMS_KEPT: usize = 4;
+const PROGRAMS_KEPT: NonZeroUsize = NonZeroUsize::new(4).unwrap();
 
 pub struct LlvmWorkshop {
     store: BuildStore,
-    loaded: Mutex<HashMap<BuildId, Arc<LoadedBuild>>>,
+    loaded: Mutex<LruCache<BuildId, Arc<LoadedBuild>>>,
 }
 
 /// A registered build with its program in memory.
@@ -38,7 +41,7 @@ struct LoadedBuild {
 
 impl LoadedBuild {
     fn source_line(&self, location: &SourceLocation) -> Option<String> {
-        let mut sources = self.sources.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sources = self.sources.lock();
         let lines = sources.entry(location.file.clone()).or_insert_with(|| {
             let text = self.registered.source(&location.file)?;
             Some(text.lines().map(str::to_owned).collect())
@@ -74,7 +77,7 @@ impl LlvmWorkshop {
     pub fn open(store: &Path) -> LlvmWorkshop {
         LlvmWorkshop {
             store: BuildStore::open(store),
-            loaded: Mutex::new(HashMap::new()),
+            loaded: Mutex::new(LruCache::new(PROGRAMS_KEPT)),
         }
     }
 
@@ -88,16 +91,13 @@ impl LlvmWorkshop {
     }
 
     fn loaded(&self, build: &BuildId) -> Result<Arc<LoadedBuild>, WorkshopError> {
-        let mut loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut loaded = self.loaded.lock();
         if let Some(known) = loaded.get(build) {
             return Ok(Arc::clone(known));
         }
         // Under the lock: two callers must not load the same program twice.
         let fresh = Arc::new(self.load(build)?);
-        if loaded.len() >= PROGRAMS_KEPT {
-            loaded.clear();
-        }
-        loaded.insert(build.clone(), Arc::clone(&fresh));
+        loaded.put(build.clone(), Arc::clone(&fresh));
         Ok(fresh)
     }
 

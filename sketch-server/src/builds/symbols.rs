@@ -9,8 +9,9 @@
 
 use addr2line::gimli::{self, EndianArcSlice, LittleEndian};
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
+use parking_lot::Mutex;
 use sketch_model::StaticAddress;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 type Bytes = EndianArcSlice<LittleEndian>;
 
@@ -108,7 +109,7 @@ impl Symbols {
         if !self.segments.iter().any(|s| s.contains(at)) {
             return Vec::new();
         }
-        let context = self.context.lock().unwrap_or_else(PoisonError::into_inner);
+        let context = self.context.lock();
         let mut found = Vec::new();
         // Unreadable debug info of one unit leaves that address unknown; the
         // caller sees that it got no frame.

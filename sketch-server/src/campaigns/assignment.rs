@@ -16,9 +16,9 @@
 
 use super::plans;
 use diagnosis::campaign::{Campaign, PlanRuns};
+use parking_lot::Mutex;
 use sketch_model::{Assignment, AssignmentRequest, BuildId, Schema, VariantRef};
 use std::collections::HashMap;
-use std::sync::{Mutex, PoisonError};
 
 /// One request in this many is sent to P while a tracked build is out.
 pub const UNTRACKED_SHARE: u64 = 8;
@@ -72,7 +72,7 @@ impl Assigner {
     }
 
     fn give(&self, campaign: &Campaign, request: &AssignmentRequest) -> VariantRef {
-        let mut given = self.given.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut given = self.given.lock();
         given.retain(|v, _| v.campaign != campaign.id() || v.iteration == campaign.iteration());
         let so_far = |plan| given.get(&campaign.variant(plan)).copied().unwrap_or(0);
         let plan = plans::next_for(&request.agent, request.tier, plans_of(campaign), &so_far);
@@ -83,7 +83,7 @@ impl Assigner {
 
     /// How many requests about a build there were, with this one.
     fn turn(&self, build: &BuildId) -> u64 {
-        let mut asked = self.asked.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut asked = self.asked.lock();
         let count = asked.entry(build.clone()).or_default();
         *count += 1;
         *count

@@ -10,13 +10,15 @@ use crate::http::agents::known_build;
 use crate::http::refusal::Refusal;
 use crate::http::routes::Service;
 use diagnosis::campaign::Campaign;
+use lru::LruCache;
+use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use sketch_model::{
     AssignmentRequest, Assignments, AssignmentsRequest, BuildId, PatchFacts, ProgramAssignment,
     Schema, VariantRef,
 };
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::num::NonZeroUsize;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -26,13 +28,21 @@ const LONGEST_WAIT: u32 = 50;
 /// The share of a machine's runs that a tracked build on probation gets.
 const CANARY_SHARE: f64 = 0.25;
 /// Patches whose facts are kept.
-const FACTS_KEPT: usize = 1_000;
+const FACTS_KEPT: NonZeroUsize = NonZeroUsize::new(1_000).unwrap();
 
 /// What waiting agents share.
-#[derive(Default)]
 pub struct Standing {
     looked: tokio::sync::Mutex<Option<(Instant, Arc<Vec<Campaign>>)>>,
-    facts: Mutex<HashMap<VariantRef, PatchFacts>>,
+    facts: Mutex<LruCache<VariantRef, PatchFacts>>,
+}
+
+impl Default for Standing {
+    fn default() -> Standing {
+        Standing {
+            looked: Default::default(),
+            facts: Mutex::new(LruCache::new(FACTS_KEPT)),
+        }
+    }
 }
 
 /// The answer to a request, after waiting for it to change if that is asked.
@@ -147,11 +157,7 @@ async fn campaigns(service: &Service) -> Result<Arc<Vec<Campaign>>, Refusal> {
 
 /// What a patch says of itself; `None` if it is lost.
 async fn facts(service: &Arc<Service>, variant: VariantRef) -> Result<Option<PatchFacts>, Refusal> {
-    let known = service.standing.facts.lock();
-    let known = known
-        .unwrap_or_else(PoisonError::into_inner)
-        .get(&variant)
-        .copied();
+    let known = service.standing.facts.lock().get(&variant).copied();
     if known.is_some() {
         return Ok(known);
     }
@@ -171,15 +177,7 @@ async fn facts(service: &Arc<Service>, variant: VariantRef) -> Result<Option<Pat
     });
     let read = read.await?;
     if let Some(read) = read {
-        let mut facts = service
-            .standing
-            .facts
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if facts.len() >= FACTS_KEPT {
-            facts.clear();
-        }
-        facts.insert(variant, read);
+        service.standing.facts.lock().put(variant, read);
     }
     Ok(read)
 }

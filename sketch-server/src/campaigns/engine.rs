@@ -123,7 +123,7 @@ struct Engine {
 /// Starts the engine on a blocking thread of the current runtime. It ends, its
 /// job with it, some time after [`EngineHandle::shut_down`].
 pub async fn start(
-    storage: Arc<dyn Storage>,
+    storage: Arc<Storage>,
     tools: Tools,
 ) -> Result<(EngineHandle, JoinHandle<()>), StorageError> {
     let runtime = Handle::current();

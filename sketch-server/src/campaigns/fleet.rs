@@ -4,9 +4,9 @@
 //! that is alive asks again within seconds. Bounded, because names come from
 //! outside.
 
+use parking_lot::Mutex;
 use sketch_model::{Assignment, AssignmentRequest, RunRecord, Tier, VariantRef};
 use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;
 use viewer::{AgentSeen, RunCost};
 
@@ -54,19 +54,19 @@ impl Fleet {
 
     /// All agents by name, and how many found no room.
     pub fn listed(&self) -> (Vec<AgentSeen>, u64) {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = self.seen.lock();
         (seen.agents.values().cloned().collect(), seen.forgotten)
     }
 
     /// How many there are, and how many found no room.
     pub fn counted(&self) -> (usize, u64) {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let seen = self.seen.lock();
         (seen.agents.len(), seen.forgotten)
     }
 
     fn with(&self, name: &str, tier: Tier, change: impl FnOnce(&mut AgentSeen)) {
         let now = now();
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.seen.lock();
         let seen = &mut *seen;
         if seen.agents.len() >= MOST_AGENTS && !seen.agents.contains_key(name) {
             seen.forgotten += 1;

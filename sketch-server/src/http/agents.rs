@@ -5,31 +5,35 @@
 //! says it, size, form, format version, known build, known tracked build, and that
 //! it does not contradict itself.
 
+use super::extract::Named;
 use super::record_check;
 use super::refusal::{Reason, Refusal};
-use super::routes::{Service, Shared, numbers};
+use super::routes::{Service, Shared};
 use super::upload::Upload;
 use crate::access::Principal;
 use crate::campaigns::assignment_feed;
 use axum::Json;
-use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{Extension, Path, Query, State};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Extension, Query, State};
 use axum::http::{StatusCode, header};
 use axum::response::IntoResponse;
+use lru::LruCache;
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use sketch_model::{
     Assignment, AssignmentRequest, Assignments, AssignmentsRequest, BuildId, CampaignId, RunRecord,
     SiteId, VariantRef,
 };
-use std::collections::{HashMap, HashSet};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashSet;
+use std::num::NonZeroUsize;
+use std::sync::Arc;
 
 /// No id may be longer.
 const LONGEST_ID: usize = 200;
 /// Nobody runs more programs than this under one agent.
 const MOST_BUILDS: usize = 256;
 /// Tracked builds of which the checks are kept.
-const VARIANTS_KEPT: usize = 1_000;
+const VARIANTS_KEPT: NonZeroUsize = NonZeroUsize::new(1_000).unwrap();
 
 /// The key that patches are signed with; agents pin it.
 #[utoipa::path(get, path = "/api/v1/key", tag = "agents", responses((status = 200, description = "A minisign public key", body = String, content_type = "text/plain")))]
@@ -126,14 +130,13 @@ pub struct PlanNumber {
     responses((status = 200, description = "A patch container", body = Vec<u8>, content_type = "application/octet-stream")))]
 pub async fn patch(
     State(service): Shared,
-    path: Result<Path<(u64, u32)>, PathRejection>,
+    Named((campaign, iteration)): Named<(CampaignId, u32)>,
     query: Result<Query<PlanNumber>, QueryRejection>,
 ) -> Result<impl IntoResponse, Refusal> {
-    let Path((campaign, iteration)) = numbers(path)?;
     let Query(PlanNumber { plan }) = query
         .map_err(|_| Refusal::bad_request("the plan of an iteration is a whole number: ?plan=1"))?;
     let variant = VariantRef {
-        campaign: CampaignId(campaign),
+        campaign,
         iteration,
         plan,
     };
@@ -180,21 +183,12 @@ fn check_id(what: &str, id: &str) -> Result<(), Refusal> {
 
 /// Refuses a build that is not registered.
 pub async fn known_build(service: &Arc<Service>, build: &BuildId) -> Result<(), Refusal> {
-    let known = |service: &Service| {
-        let registered = service.registered.lock();
-        registered
-            .unwrap_or_else(PoisonError::into_inner)
-            .contains(build)
-    };
-    if known(service) {
+    if service.registered.lock().contains(build) {
         return Ok(());
     }
     let (asked, theirs) = (Arc::clone(service), build.clone());
     tokio::task::spawn_blocking(move || asked.workshop.program_name(&theirs)).await??;
-    let registered = service.registered.lock();
-    registered
-        .unwrap_or_else(PoisonError::into_inner)
-        .insert(build.clone());
+    service.registered.lock().insert(build.clone());
     Ok(())
 }
 
@@ -205,19 +199,20 @@ pub struct KnownVariant {
 }
 
 /// Tracked builds that runs were reported of lately.
-#[derive(Default)]
-pub struct KnownVariants(Mutex<HashMap<VariantRef, Arc<KnownVariant>>>);
+pub struct KnownVariants(Mutex<LruCache<VariantRef, Arc<KnownVariant>>>);
+
+impl Default for KnownVariants {
+    fn default() -> KnownVariants {
+        KnownVariants(Mutex::new(LruCache::new(VARIANTS_KEPT)))
+    }
+}
 
 async fn known_variant(
     service: &Service,
     record: &RunRecord,
     variant: VariantRef,
 ) -> Result<(), Refusal> {
-    let known = service.variants.0.lock();
-    let known = known
-        .unwrap_or_else(PoisonError::into_inner)
-        .get(&variant)
-        .cloned();
+    let known = service.variants.0.lock().get(&variant).cloned();
     let known = match known {
         Some(known) => known,
         None => look_up(service, variant).await?,
@@ -241,11 +236,6 @@ async fn look_up(service: &Service, variant: VariantRef) -> Result<Arc<KnownVari
         build: campaign.identity.build,
         sites: iteration.plan.sites.iter().map(|site| site.id).collect(),
     });
-    let variants = service.variants.0.lock();
-    let mut variants = variants.unwrap_or_else(PoisonError::into_inner);
-    if variants.len() >= VARIANTS_KEPT {
-        variants.clear();
-    }
-    variants.insert(variant, Arc::clone(&known));
+    service.variants.0.lock().put(variant, Arc::clone(&known));
     Ok(known)
 }

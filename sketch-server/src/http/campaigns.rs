@@ -1,15 +1,15 @@
 //! What developers read: failures and their sketches, builds, agents; as JSON.
 
+use super::extract::{Named, Version};
 use super::pages::builds_with_counts;
 use super::refusal::Refusal;
-use super::routes::{
-    Shared, Version, campaign_number, find_sketch, find_summary, missing, summaries, version,
-};
+use super::routes::{Shared, find_sketch, find_summary, missing, summaries};
 use axum::Json;
-use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use serde::Serialize;
-use sketch_model::{AgentId, BuildId, CampaignSummary, FailureSketch, Slice, Tier, VariantRef};
+use sketch_model::{
+    AgentId, BuildId, CampaignId, CampaignSummary, FailureSketch, Slice, Tier, VariantRef,
+};
 
 /// All failures that are known, each with its diagnosis at a glance, oldest first.
 #[utoipa::path(get, path = "/api/v1/campaigns", tag = "failures", responses((status = 200, body = Vec<CampaignSummary>)))]
@@ -21,9 +21,8 @@ pub async fn all(State(service): Shared) -> Result<Json<Vec<CampaignSummary>>, R
 #[utoipa::path(get, path = "/api/v1/campaigns/{id}", tag = "failures", params(("id" = u64, Path, description = "The campaign's number")), responses((status = 200, body = CampaignSummary)))]
 pub async fn one(
     State(service): Shared,
-    path: Result<Path<u64>, PathRejection>,
+    Named(id): Named<CampaignId>,
 ) -> Result<Json<CampaignSummary>, Refusal> {
-    let id = campaign_number(path)?;
     Ok(Json(find_summary(&service, id).await?))
 }
 
@@ -31,20 +30,18 @@ pub async fn one(
 #[utoipa::path(get, path = "/api/v1/campaigns/{id}/sketch", tag = "failures", params(("id" = u64, Path, description = "The campaign's number"), Version), responses((status = 200, body = Object)))]
 pub async fn sketch(
     State(service): Shared,
-    path: Result<Path<u64>, PathRejection>,
-    query: Result<Query<Version>, QueryRejection>,
+    Named(id): Named<CampaignId>,
+    Version { version }: Version,
 ) -> Result<Json<FailureSketch>, Refusal> {
-    let id = campaign_number(path)?;
-    Ok(Json(find_sketch(&service, id, version(query)?).await?))
+    Ok(Json(find_sketch(&service, id, version).await?))
 }
 
 /// The statements that can have led to the failure.
 #[utoipa::path(get, path = "/api/v1/campaigns/{id}/slice", tag = "failures", params(("id" = u64, Path, description = "The campaign's number")), responses((status = 200, body = Object)))]
 pub async fn slice(
     State(service): Shared,
-    path: Result<Path<u64>, PathRejection>,
+    Named(id): Named<CampaignId>,
 ) -> Result<Json<Slice>, Refusal> {
-    let id = campaign_number(path)?;
     match service.storage.slice(id).await? {
         Some(slice) => Ok(Json(slice)),
         None => Err(missing(&service, id, "slice").await?),

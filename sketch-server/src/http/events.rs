@@ -6,10 +6,10 @@
 //! number of streams is bounded; a page that gets none shows what was so when it
 //! was made.
 
+use super::extract::Named;
 use super::refusal::Refusal;
-use super::routes::{Service, Shared, campaign_number, find_summary};
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, State};
+use super::routes::{Service, Shared, find_summary};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use futures_util::stream::{self, Stream};
@@ -37,9 +37,8 @@ struct Following {
     responses((status = 200, description = "Server-sent events; each one's data is a campaign's summary", body = sketch_model::CampaignSummary, content_type = "text/event-stream")))]
 pub async fn events(
     State(service): Shared,
-    path: Result<Path<u64>, PathRejection>,
+    Named(id): Named<CampaignId>,
 ) -> Result<Sse<impl Stream<Item = Result<Event, Infallible>>>, Refusal> {
-    let id = campaign_number(path)?;
     find_summary(&service, id).await?;
     let slot = Arc::clone(&service.streams).try_acquire_owned();
     let slot = slot.map_err(|_| {

@@ -3,10 +3,10 @@
 //! What is exported holds words from programs. It is sent as a download, under a
 //! policy that lets nothing in it act should a browser show it all the same.
 
+use super::extract::{Named, Version};
 use super::refusal::Refusal;
-use super::routes::{Shared, Version, find_sketch, version};
-use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{Path, Query, State};
+use super::routes::{Shared, find_sketch};
+use axum::extract::State;
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use sketch_model::{CampaignId, FailureSketch};
@@ -20,13 +20,10 @@ const TEXT_WIDTH: usize = 120;
     responses((status = 200, description = "The sketch, as a download")))]
 pub async fn export(
     State(service): Shared,
-    path: Result<Path<(u64, String)>, PathRejection>,
-    query: Result<Query<Version>, QueryRejection>,
+    Named((id, format)): Named<(CampaignId, String)>,
+    Version { version }: Version,
 ) -> Result<Response, Refusal> {
-    let Ok(Path((id, format))) = path else {
-        return Err(Refusal::bad_request("campaigns are named by whole numbers"));
-    };
-    let sketch = find_sketch(&service, CampaignId(id), version(query)?).await?;
+    let sketch = find_sketch(&service, id, version).await?;
     let Some((kind, ending, text)) = rendered(&sketch, &format) else {
         return Err(Refusal::not_found(
             "a sketch is exported as html, svg, text, ansi, markdown, json or callgrind",

@@ -10,7 +10,6 @@ use axum::Json;
 use axum::extract::State;
 use axum::http::StatusCode;
 use serde::Serialize;
-use sketch_model::CampaignId;
 
 #[derive(Serialize, utoipa::ToSchema)]
 pub struct Health {
@@ -38,9 +37,7 @@ pub async fn ready(State(service): Shared) -> Result<Json<Health>, Refusal> {
             "the server is shutting down",
         ));
     }
-    // No campaign has this number: one look by key.
-    let looked = service.storage.campaign(CampaignId(0)).await;
-    looked.map_err(|error| {
+    service.storage.answers().await.map_err(|error| {
         Refusal::new(
             StatusCode::SERVICE_UNAVAILABLE,
             format!("the storage does not answer: {error}"),

@@ -14,9 +14,10 @@ use hyper::body::Incoming;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::{GracefulShutdown, Watcher};
+use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -57,11 +58,7 @@ struct Place {
 impl Drop for Place {
     fn drop(&mut self) {
         self.shared.metrics.connections.dec();
-        let mut from = self
-            .shared
-            .from
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut from = self.shared.from.lock();
         if let Some(count) = from.get_mut(&self.address) {
             *count -= 1;
             if *count == 0 {
@@ -137,7 +134,7 @@ fn placed(shared: &Arc<Shared>, peer: SocketAddr, slot: OwnedSemaphorePermit) ->
     let address = peer.ip();
     let most = shared.limits.connections.div_ceil(4);
     {
-        let mut from = shared.from.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut from = shared.from.lock();
         let count = from.entry(address).or_default();
         if *count >= most {
             return None;

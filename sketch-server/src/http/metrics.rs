@@ -168,7 +168,7 @@ pub async fn counted(State(service): Shared, request: Request, next: Next) -> Re
     };
     metrics.requests.get_or_create(&answered).inc();
     if let Some(reason) = response.extensions().get::<Reason>() {
-        metrics.refused(reason.word());
+        metrics.refused(reason.into());
     }
     response
 }

@@ -5,6 +5,7 @@ pub(crate) mod agents;
 pub(crate) mod campaigns;
 pub(crate) mod events;
 pub(crate) mod exports;
+mod extract;
 pub(crate) mod health;
 pub(crate) mod limits;
 pub(crate) mod listen;

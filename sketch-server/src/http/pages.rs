@@ -5,15 +5,13 @@
 //! that the viewer states with them forbids every script but our own file, and
 //! nothing may frame or cache them.
 
+use super::extract::{Named, Version};
 use super::refusal::Refusal;
-use super::routes::{
-    Service, Shared, Version, campaign_number, find_sketch, find_summary, missing, summaries,
-    version,
-};
+use super::routes::{Service, Shared, find_sketch, find_summary, missing, summaries};
 use super::run_view::{self, Recorded};
 use crate::storage::{Arrival, IterationRecord};
-use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{Path, Query, State};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
@@ -43,12 +41,11 @@ pub struct Shown {
 #[utoipa::path(get, path = "/campaigns/{id}", tag = "pages", params(("id" = u64, Path, description = "The campaign's number"), Version, Shown), responses((status = 200, description = "A page", content_type = "text/html")))]
 pub async fn sketch(
     State(service): Shared,
-    path: Result<Path<u64>, PathRejection>,
-    query: Result<Query<Version>, QueryRejection>,
+    Named(id): Named<CampaignId>,
+    Version { version }: Version,
     shown: Result<Query<Shown>, QueryRejection>,
 ) -> Result<Response, Refusal> {
-    let id = campaign_number(path)?;
-    let sketch = find_sketch(&service, id, version(query)?).await?;
+    let sketch = find_sketch(&service, id, version).await?;
     let campaign = find_summary(&service, id).await?;
     let latest = campaign.sketch_version.unwrap_or(sketch.version);
     let versions: Vec<u32> = (1..=latest).collect();
@@ -64,9 +61,9 @@ pub async fn sketch(
 #[utoipa::path(get, path = "/campaigns/{id}/progress", tag = "pages", params(("id" = u64, Path, description = "The campaign's number")), responses((status = 200, description = "A page", content_type = "text/html")))]
 pub async fn progress(
     State(service): Shared,
-    path: Result<Path<u64>, PathRejection>,
+    Named(id): Named<CampaignId>,
 ) -> Result<Response, Refusal> {
-    let campaign = find_summary(&service, campaign_number(path)?).await?;
+    let campaign = find_summary(&service, id).await?;
     let latest = campaign.sketch_version.unwrap_or(0);
     let left_out = latest.saturating_sub(VERSIONS_LISTED);
     let mut sketches = Vec::new();
@@ -80,9 +77,9 @@ pub async fn progress(
 #[utoipa::path(get, path = "/campaigns/{id}/slice", tag = "pages", params(("id" = u64, Path, description = "The campaign's number")), responses((status = 200, description = "A page", content_type = "text/html")))]
 pub async fn slice(
     State(service): Shared,
-    path: Result<Path<u64>, PathRejection>,
+    Named(id): Named<CampaignId>,
 ) -> Result<Response, Refusal> {
-    let (campaign, slice, sketch) = sliced(&service, campaign_number(path)?).await?;
+    let (campaign, slice, sketch) = sliced(&service, id).await?;
     Ok(page(viewer::slice_page(&campaign, &slice, sketch.as_ref())))
 }
 
@@ -97,10 +94,10 @@ pub struct File {
 #[utoipa::path(get, path = "/campaigns/{id}/source", tag = "pages", params(("id" = u64, Path, description = "The campaign's number"), File), responses((status = 200, description = "A page", content_type = "text/html")))]
 pub async fn source(
     State(service): Shared,
-    path: Result<Path<u64>, PathRejection>,
+    Named(id): Named<CampaignId>,
     query: Result<Query<File>, QueryRejection>,
 ) -> Result<Response, Refusal> {
-    let (campaign, slice, sketch) = sliced(&service, campaign_number(path)?).await?;
+    let (campaign, slice, sketch) = sliced(&service, id).await?;
     let asked = query.ok().and_then(|Query(q)| q.file);
     let failing = slice.failing().map(|e| e.statement.location.file.clone());
     let file = asked.or(failing).unwrap_or_default();
@@ -120,9 +117,9 @@ pub async fn source(
 #[utoipa::path(get, path = "/campaigns/{id}/runs", tag = "pages", params(("id" = u64, Path, description = "The campaign's number")), responses((status = 200, description = "A page", content_type = "text/html")))]
 pub async fn runs(
     State(service): Shared,
-    path: Result<Path<u64>, PathRejection>,
+    Named(id): Named<CampaignId>,
 ) -> Result<Response, Refusal> {
-    let (campaign, slice, sketch) = sliced(&service, campaign_number(path)?).await?;
+    let (campaign, slice, sketch) = sliced(&service, id).await?;
     let drawn = sketch.as_ref().and_then(|s| s.provenance.drawn_run.clone());
     let shown = match tracked_build(&service, &campaign).await? {
         Some(iteration) => compared(&service, &campaign, slice, iteration, drawn).await?,

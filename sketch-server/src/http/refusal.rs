@@ -9,7 +9,8 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 
 /// Why a request was refused, in words few enough to count by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, strum::IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Reason {
     BadRequest,
     NotFound,
@@ -36,32 +37,6 @@ pub enum Reason {
     Conflict,
     /// This server's own trouble.
     Server,
-}
-
-impl Reason {
-    pub fn word(self) -> &'static str {
-        match self {
-            Reason::BadRequest => "bad_request",
-            Reason::NotFound => "not_found",
-            Reason::Malformed => "malformed",
-            Reason::TooLarge => "too_large",
-            Reason::TooSlow => "too_slow",
-            Reason::Encoded => "encoded",
-            Reason::Busy => "busy",
-            Reason::UnknownBuild => "unknown_build",
-            Reason::UnknownVariant => "unknown_variant",
-            Reason::Contradictory => "contradictory",
-            Reason::NoToken => "no_token",
-            Reason::UnknownToken => "unknown_token",
-            Reason::WrongRole => "wrong_role",
-            Reason::OtherAgent => "other_agent",
-            Reason::NoCertificate => "no_certificate",
-            Reason::ForeignHost => "foreign_host",
-            Reason::CrossSite => "cross_site",
-            Reason::Conflict => "conflict",
-            Reason::Server => "server",
-        }
-    }
 }
 
 /// What a request is answered with when it cannot be done.

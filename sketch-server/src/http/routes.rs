@@ -24,24 +24,23 @@ use crate::campaigns::engine::EngineHandle;
 use crate::campaigns::fleet::Fleet;
 use crate::storage::{Blobs, Storage};
 use axum::Router;
-use axum::extract::rejection::{PathRejection, QueryRejection};
-use axum::extract::{Path, Query, State};
+use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::middleware::{from_fn, from_fn_with_state, map_response};
 use axum::response::Response;
 use diagnosis::campaign::Campaign;
-use serde::Deserialize;
+use parking_lot::Mutex;
 use server_files::Role;
 use sketch_model::{BuildId, CampaignId, CampaignSummary, FailureSketch};
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use tokio::sync::{Semaphore, watch};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 /// What the handlers share.
 pub struct Service {
-    pub storage: Arc<dyn Storage>,
+    pub storage: Arc<Storage>,
     pub blobs: Arc<Blobs>,
     pub workshop: Arc<dyn Workshop>,
     pub engine: EngineHandle,
@@ -220,33 +219,6 @@ pub async fn missing(service: &Service, id: CampaignId, what: &str) -> Result<Re
         Some(problem) => format!("campaign {id} has no {what}: {problem}"),
         None => format!("campaign {id} has no {what} yet; it is being prepared, ask again shortly"),
     }))
-}
-
-/// Which version of a sketch is meant.
-#[derive(Deserialize, utoipa::IntoParams)]
-#[into_params(parameter_in = Query)]
-pub struct Version {
-    /// A version of the sketch; the latest by default.
-    pub version: Option<u32>,
-}
-
-pub fn version(query: Result<Query<Version>, QueryRejection>) -> Result<Option<u32>, Refusal> {
-    match query {
-        Ok(Query(query)) => Ok(query.version),
-        Err(_) => Err(Refusal::bad_request(
-            "the version of a sketch is a whole number: ?version=3",
-        )),
-    }
-}
-
-pub fn campaign_number(path: Result<Path<u64>, PathRejection>) -> Result<CampaignId, Refusal> {
-    numbers(path).map(|Path(id)| CampaignId(id))
-}
-
-pub fn numbers<T>(path: Result<Path<T>, PathRejection>) -> Result<Path<T>, Refusal> {
-    path.map_err(|_| {
-        Refusal::bad_request("campaigns and iterations are named by whole numbers, as in /1/2")
-    })
 }
 
 pub fn no_such_campaign(id: CampaignId) -> Refusal {

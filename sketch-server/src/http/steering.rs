@@ -4,12 +4,12 @@
 //! From the web they are plain forms, so that they work without a script; a
 //! form of another site must not be able to send them (see [`same_site`]).
 
+use super::extract::Named;
 use super::refusal::{Reason, Refusal};
-use super::routes::{Shared, campaign_number, no_such_campaign, summary};
+use super::routes::{Shared, no_such_campaign, summary};
 use crate::campaigns::engine::Steered;
 use axum::Json;
-use axum::extract::rejection::PathRejection;
-use axum::extract::{Path, Request, State};
+use axum::extract::{Request, State};
 use axum::http::{HeaderMap, Method, StatusCode, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
@@ -37,9 +37,8 @@ async fn done(
     responses((status = 200, description = "The diagnosis as it is now", body = CampaignSummary), (status = 409, description = "It cannot be done now", body = crate::http::refusal::Problem)))]
 pub async fn by_command(
     State(service): Shared,
-    path: Result<Path<(u64, String)>, PathRejection>,
+    Named((id, verb)): Named<(CampaignId, String)>,
 ) -> Result<Json<CampaignSummary>, Refusal> {
-    let (id, verb) = named(path)?;
     Ok(Json(done(&service, id, &verb).await?))
 }
 
@@ -49,20 +48,10 @@ pub async fn by_command(
     responses((status = 303, description = "Done; goes on to the campaign's progress")))]
 pub async fn by_form(
     State(service): Shared,
-    path: Result<Path<(u64, String)>, PathRejection>,
+    Named((id, verb)): Named<(CampaignId, String)>,
 ) -> Result<Redirect, Refusal> {
-    let (id, verb) = named(path)?;
     done(&service, id, &verb).await?;
     Ok(Redirect::to(&format!("/campaigns/{id}/progress")))
-}
-
-fn named(
-    path: Result<Path<(u64, String)>, PathRejection>,
-) -> Result<(CampaignId, String), Refusal> {
-    match path {
-        Ok(Path((id, verb))) => Ok((CampaignId(id), verb)),
-        Err(rejection) => campaign_number(Err(rejection)).map(|id| (id, String::new())),
-    }
 }
 
 /// Refuses what a page of another site makes a browser send. Browsers say where

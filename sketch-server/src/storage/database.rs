@@ -1,6 +1,6 @@
 //! Which database a server uses, as its operator names it.
 
-use super::{Answer, PostgresStorage, SqliteStorage, Storage, StorageError, postgres};
+use super::{Storage, StorageError, postgres};
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -39,18 +39,11 @@ impl FromStr for Database {
 
 impl Database {
     /// Opens the database, making or upgrading it where needed.
-    pub fn open<'a>(&'a self, data: &'a Path) -> Answer<'a, Arc<dyn Storage>> {
-        Box::pin(async move {
-            let storage: Arc<dyn Storage> = match self {
-                Database::Embedded => {
-                    let path = data.join("failsketch.sqlite");
-                    Arc::new(SqliteStorage::open(&path).await?)
-                }
-                Database::Postgres { url, lease } => {
-                    Arc::new(PostgresStorage::open(url, *lease).await?)
-                }
-            };
-            Ok(storage)
-        })
+    pub async fn open(&self, data: &Path) -> Result<Arc<Storage>, StorageError> {
+        let storage = match self {
+            Database::Embedded => Storage::open_sqlite(&data.join("failsketch.sqlite")).await?,
+            Database::Postgres { url, lease } => Storage::open_postgres(url, *lease).await?,
+        };
+        Ok(Arc::new(storage))
     }
 }

@@ -9,11 +9,13 @@
 //! Absent: a timer that waits for more. It would add its delay to every quiet
 //! moment, and under load the write itself is the wait.
 
-use super::rows::packed;
-use super::{Answer, StorageError};
+use super::StorageError;
+use super::dialect::Dialect;
+use super::rows::{column, failing_to, packed};
 use sketch_model::RunRecord;
+use sqlx::{AnyPool, AssertSqlSafe};
 use std::collections::HashSet;
-use std::sync::Arc;
+use std::future::Future;
 use tokio::sync::{mpsc, oneshot};
 
 /// Runs in one write.
@@ -54,7 +56,57 @@ impl Row {
 
 /// What writes rows durably, all or none, and says which were new.
 pub trait Insert: Send + Sync + 'static {
-    fn insert<'a>(&'a self, rows: &'a [Row]) -> Answer<'a, HashSet<String>>;
+    fn insert(
+        &self,
+        rows: &[Row],
+    ) -> impl Future<Output = Result<HashSet<String>, StorageError>> + Send;
+}
+
+/// The table of runs.
+pub struct Added {
+    pub pool: AnyPool,
+    pub dialect: &'static Dialect,
+}
+
+impl Insert for Added {
+    async fn insert(&self, rows: &[Row]) -> Result<HashSet<String>, StorageError> {
+        let mut rows: Vec<&Row> = rows.iter().collect();
+        if !self.dialect.known_builds.is_empty() {
+            // Always in one order: two servers that are sent the same runs would
+            // otherwise wait for each other.
+            rows.sort_by(|a, b| a.id.cmp(&b.id));
+        }
+        let values: Vec<String> = (0..rows.len()).map(placeholders).collect();
+        let Dialect {
+            now, known_builds, ..
+        } = self.dialect;
+        // One statement is one transaction. `WHERE TRUE`: SQLite would take the `ON`
+        // for that of a join.
+        let insert = format!(
+            "WITH given (id, build, campaign, iteration, plan, record) AS (VALUES {}){known_builds}
+             INSERT INTO runs (id, build, campaign, iteration, plan, record, received)
+             SELECT id, build, campaign, iteration, plan, record, {now} FROM given WHERE TRUE
+             ON CONFLICT (id) DO NOTHING RETURNING id",
+            values.join(", ")
+        );
+        let mut insert = sqlx::query(AssertSqlSafe(insert)).persistent(false);
+        for row in rows {
+            insert = insert.bind(&row.id).bind(&row.build).bind(row.campaign);
+            insert = insert
+                .bind(row.iteration)
+                .bind(row.plan)
+                .bind(row.record.as_slice());
+        }
+        let added = insert.fetch_all(&self.pool).await;
+        let added = added.map_err(failing_to("add runs"))?;
+        added.iter().map(|row| column(row, "id")).collect()
+    }
+}
+
+/// Where the values of a row go.
+fn placeholders(row: usize) -> String {
+    let numbers: Vec<String> = (1..=6).map(|n| format!("${}", row * 6 + n)).collect();
+    format!("({})", numbers.join(", "))
 }
 
 struct Arriving {
@@ -70,12 +122,12 @@ pub struct Intake {
 
 impl Intake {
     /// Starts the writing task on the current runtime; it ends with the last clone.
-    pub fn start(into: Arc<dyn Insert>) -> Intake {
+    pub fn start(into: impl Insert) -> Intake {
         let (queue, mut arriving) = mpsc::channel(QUEUE);
         tokio::spawn(async move {
             while let Some(first) = arriving.recv().await {
                 let batch = gathered(first, &mut arriving);
-                write(&*into, batch).await;
+                write(&into, batch).await;
             }
         });
         Intake { queue }
@@ -104,7 +156,7 @@ fn gathered(first: Arriving, arriving: &mut mpsc::Receiver<Arriving>) -> Vec<Arr
     batch
 }
 
-async fn write(into: &dyn Insert, batch: Vec<Arriving>) {
+async fn write(into: &impl Insert, batch: Vec<Arriving>) {
     let (rows, answers): (Vec<Row>, Vec<_>) = batch.into_iter().map(|a| (a.row, a.answer)).unzip();
     match into.insert(&rows).await {
         Ok(mut new) => {
@@ -136,8 +188,8 @@ async fn write(into: &dyn Insert, batch: Vec<Arriving>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::Mutex;
     use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::{Arc, Mutex};
 
     /// Refuses rows named "bad", and waits before its first write until told.
     struct Table {
@@ -147,21 +199,19 @@ mod tests {
         held: tokio::sync::Semaphore,
     }
 
-    impl Insert for Table {
-        fn insert<'a>(&'a self, rows: &'a [Row]) -> Answer<'a, HashSet<String>> {
-            Box::pin(async move {
-                self.entered.fetch_add(1, Ordering::SeqCst);
-                let turn = self.held.acquire().await.expect("open");
-                drop(turn);
-                self.writes.lock().unwrap().push(rows.len());
-                if rows.iter().any(|r| r.id == "bad") {
-                    let why = "bad".into();
-                    return Err(StorageError::NotAdded { why });
-                }
-                let mut table = self.rows.lock().unwrap();
-                let new = rows.iter().filter(|r| table.insert(r.id.clone()));
-                Ok(new.map(|r| r.id.clone()).collect())
-            })
+    impl Insert for Arc<Table> {
+        async fn insert(&self, rows: &[Row]) -> Result<HashSet<String>, StorageError> {
+            self.entered.fetch_add(1, Ordering::SeqCst);
+            let turn = self.held.acquire().await.expect("open");
+            drop(turn);
+            self.writes.lock().unwrap().push(rows.len());
+            if rows.iter().any(|r| r.id == "bad") {
+                let why = "bad".into();
+                return Err(StorageError::NotAdded { why });
+            }
+            let mut table = self.rows.lock().unwrap();
+            let new = rows.iter().filter(|r| table.insert(r.id.clone()));
+            Ok(new.map(|r| r.id.clone()).collect())
         }
     }
 
@@ -184,7 +234,7 @@ mod tests {
             entered: AtomicUsize::new(0),
             held: tokio::sync::Semaphore::new(0),
         });
-        let intake = Intake::start(Arc::clone(&table) as Arc<dyn Insert>);
+        let intake = Intake::start(Arc::clone(&table));
         let send = |id: &str| {
             let (intake, row) = (intake.clone(), row(id));
             tokio::spawn(async move { intake.add(row).await.ok() })

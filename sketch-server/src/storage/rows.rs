@@ -1,4 +1,4 @@
-//! From database rows to values and back, whichever database it is.
+//! From database rows to values and back.
 //!
 //! Run records are most of what the database holds, and as JSON they repeat
 //! themselves: deflated at the fastest level they take a tenth of the space.
@@ -11,18 +11,17 @@ use flate2::write::DeflateEncoder;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use sketch_model::RunRecord;
-use sqlx::{ColumnIndex, Decode, Row, Type};
+use sqlx::any::AnyRow;
+use sqlx::{Any, Decode, Row, Type};
 use std::io::{Read, Write};
 
 pub fn failing_to(doing: &'static str) -> impl Fn(sqlx::Error) -> StorageError {
     move |source| StorageError::Database { doing, source }
 }
 
-pub fn column<'r, R, T>(row: &'r R, name: &'static str) -> Result<T, StorageError>
+pub fn column<'r, T>(row: &'r AnyRow, name: &'static str) -> Result<T, StorageError>
 where
-    R: Row,
-    &'static str: ColumnIndex<R>,
-    T: Decode<'r, R::Database> + Type<R::Database>,
+    T: Decode<'r, Any> + Type<Any>,
 {
     row.try_get(name).map_err(failing_to("read a column"))
 }
@@ -39,18 +38,12 @@ pub fn json<T: Serialize>(
     })
 }
 
-pub fn parsed<R, T>(
-    row: &R,
+pub fn parsed<T: DeserializeOwned>(
+    row: &AnyRow,
     name: &'static str,
     what: &'static str,
     id: impl ToString,
-) -> Result<T, StorageError>
-where
-    R: Row,
-    &'static str: ColumnIndex<R>,
-    for<'r> String: Decode<'r, R::Database> + Type<R::Database>,
-    T: DeserializeOwned,
-{
+) -> Result<T, StorageError> {
     let text: String = column(row, name)?;
     serde_json::from_str(&text).map_err(|source| StorageError::Damaged {
         what,
@@ -59,13 +52,7 @@ where
     })
 }
 
-pub fn campaign<R>(row: &R) -> Result<Campaign, StorageError>
-where
-    R: Row,
-    &'static str: ColumnIndex<R>,
-    for<'r> String: Decode<'r, R::Database> + Type<R::Database>,
-    for<'r> i64: Decode<'r, R::Database> + Type<R::Database>,
-{
+pub fn campaign(row: &AnyRow) -> Result<Campaign, StorageError> {
     let id: i64 = column(row, "id")?;
     parsed(row, "state", "campaign", id)
 }
@@ -82,14 +69,7 @@ pub fn packed(record: &RunRecord) -> Result<Vec<u8>, StorageError> {
         .map_err(|error| damaged_run(record.id.to_string(), serde_json::Error::io(error)))
 }
 
-pub fn stored_run<R>(row: &R) -> Result<StoredRun, StorageError>
-where
-    R: Row,
-    &'static str: ColumnIndex<R>,
-    for<'r> String: Decode<'r, R::Database> + Type<R::Database>,
-    for<'r> i64: Decode<'r, R::Database> + Type<R::Database>,
-    for<'r> Vec<u8>: Decode<'r, R::Database> + Type<R::Database>,
-{
+pub fn stored_run(row: &AnyRow) -> Result<StoredRun, StorageError> {
     let id: String = column(row, "id")?;
     let packed: Vec<u8> = column(row, "record")?;
     let mut text = Vec::new();
@@ -113,14 +93,7 @@ fn damaged_run(id: String, source: serde_json::Error) -> StorageError {
 }
 
 /// Rows of pending runs as runs, and the arrivals of those that do not read back.
-pub fn readable<R>(rows: &[R]) -> Result<(Vec<StoredRun>, Vec<i64>), StorageError>
-where
-    R: Row,
-    &'static str: ColumnIndex<R>,
-    for<'r> String: Decode<'r, R::Database> + Type<R::Database>,
-    for<'r> i64: Decode<'r, R::Database> + Type<R::Database>,
-    for<'r> Vec<u8>: Decode<'r, R::Database> + Type<R::Database>,
-{
+pub fn readable(rows: &[AnyRow]) -> Result<(Vec<StoredRun>, Vec<i64>), StorageError> {
     let (mut runs, mut damaged) = (Vec::new(), Vec::new());
     for row in rows {
         match stored_run(row) {

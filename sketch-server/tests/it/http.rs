@@ -9,7 +9,7 @@ use sketch_model::{
     FailureKind, FailureSketch, Outcome, PredictorClass, Privacy, Slice, Tier, VariantRef,
 };
 use sketch_server::UNTRACKED_SHARE;
-use sketch_server::storage::{BuildCounts, Changes, Revised, SqliteStorage, Storage};
+use sketch_server::storage::{BuildCounts, Changes, Revised, Storage};
 use std::path::Path;
 use test_support::records;
 
@@ -223,7 +223,7 @@ fn a_campaign_that_was_being_prepared_is_prepared_after_a_restart() {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
         let path = data.path().join("failsketch.sqlite");
-        let storage = SqliteStorage::open(&path).await.unwrap();
+        let storage = Storage::open_sqlite(&path).await.unwrap();
         let failure = LocatedFailure {
             kind: FailureKind::ExitCode(1),
             failing: double::statement(120).unwrap(),

@@ -3,11 +3,14 @@
 
 use crate::storage_support::{Place, campaign, filed, new, run, sketch};
 use diagnosis::campaign::{PlanRuns, Steering};
-use sketch_model::{BuildId, CampaignId, Gap, Placement, Schema, Slice, Tier, VariantRef};
-use sketch_server::storage::{
-    Arrival, BlobId, BuildCounts, Changes, CountedAs, Database, IterationRecord, PostgresStorage,
-    Retention, Revised, SqliteStorage, Storage, StorageError, sweep_all,
+use sketch_model::{
+    BuildId, CampaignId, CampaignState, Gap, Placement, Schema, Slice, Tier, VariantRef,
 };
+use sketch_server::storage::{
+    Arrival, BlobId, BuildCounts, Changes, CountedAs, Database, IterationRecord, Retention,
+    Revised, Storage, StorageError, sweep_all,
+};
+use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
 use std::time::Duration;
 use test_support::postgres::Postgres;
@@ -268,7 +271,7 @@ async fn a_newer_schema_is_refused_and_left_alone(place: Place) {
     };
     place.meddle(newer).await;
     let refusal = place.database.open(place.folder.path()).await;
-    let refusal = refusal.err().expect("refused").to_string();
+    let refusal = refusal.expect_err("refused").to_string();
     let says = [
         "schema version 99".to_owned(),
         format!("versions up to {known}"),
@@ -308,7 +311,7 @@ async fn a_nul_in_an_id_is_refused_alone(place: Place) {
 }
 
 /// The ids of the runs of a variant whose records are still there.
-async fn kept(storage: &dyn Storage, variant: VariantRef) -> Vec<String> {
+async fn kept(storage: &Storage, variant: VariantRef) -> Vec<String> {
     let runs = storage.counted(variant, Arrival(0), 100).await.unwrap();
     runs.into_iter().map(|run| run.record.id.0).collect()
 }
@@ -350,19 +353,19 @@ async fn old_and_surplus_records_go_and_counts_stay(place: Place) {
         .await;
 
     let keep = |days, runs| Retention { days, runs };
-    let sweep = |keep| sweep_all(&*storage, keep);
+    let sweep = |keep| sweep_all(&storage, keep);
     assert_eq!(sweep(keep(None, None)).await.unwrap(), 0);
     assert_eq!(sweep(keep(Some(8), Some(9))).await.unwrap(), 0);
     assert_eq!(sweep(keep(Some(6), None)).await.unwrap(), 1);
-    assert_eq!(kept(&*storage, variant(1)).await, ["1-1", "1-2", "1-3"]);
+    assert_eq!(kept(&storage, variant(1)).await, ["1-1", "1-2", "1-3"]);
     // Of the seven of the campaign the newest six.
     assert_eq!(sweep(keep(None, Some(6))).await.unwrap(), 1);
-    assert_eq!(kept(&*storage, variant(1)).await, ["1-2", "1-3"]);
+    assert_eq!(kept(&storage, variant(1)).await, ["1-2", "1-3"]);
     assert_eq!(sweep(keep(Some(0), Some(0))).await.unwrap(), 2);
-    assert_eq!(kept(&*storage, variant(1)).await, [] as [&str; 0]);
+    assert_eq!(kept(&storage, variant(1)).await, [] as [&str; 0]);
     // What the running iteration counts is needed, and what nobody has filed yet.
     assert_eq!(
-        kept(&*storage, variant(2)).await,
+        kept(&storage, variant(2)).await,
         ["2-0", "2-1", "2-2", "2-3"]
     );
     assert_eq!(storage.pending(9).await.unwrap().len(), 1);
@@ -381,17 +384,17 @@ async fn old_and_surplus_records_go_and_counts_stay(place: Place) {
     };
     storage.commit(changes).await.unwrap();
     assert_eq!(sweep(keep(Some(6), None)).await.unwrap(), 1);
-    assert_eq!(kept(&*storage, variant(2)).await, ["2-1", "2-2", "2-3"]);
+    assert_eq!(kept(&storage, variant(2)).await, ["2-1", "2-2", "2-3"]);
 }
 
 const LONG: Duration = Duration::from_secs(600);
 
 /// Two servers of one database. The first is dead to others from the beginning
 /// if `lease` is zero.
-async fn two_servers(lease: Duration) -> (PostgresStorage, PostgresStorage) {
+async fn two_servers(lease: Duration) -> (Storage, Storage) {
     let url = Postgres::shared().database();
-    let first = PostgresStorage::open(&url, lease).await.unwrap();
-    let second = PostgresStorage::open(&url, LONG).await.unwrap();
+    let first = Storage::open_postgres(&url, lease).await.unwrap();
+    let second = Storage::open_postgres(&url, LONG).await.unwrap();
     (first, second)
 }
 
@@ -442,7 +445,7 @@ async fn a_job_is_one_servers_while_it_lives() {
 #[tokio::test]
 async fn servers_that_claim_at_once_take_different_jobs() {
     let url = Postgres::shared().database();
-    let first = PostgresStorage::open(&url, LONG).await.unwrap();
+    let first = Storage::open_postgres(&url, LONG).await.unwrap();
     let changes = Changes {
         campaigns: (1..=6).map(|n| new(n, n as u32)).collect(),
         ..Changes::default()
@@ -450,7 +453,7 @@ async fn servers_that_claim_at_once_take_different_jobs() {
     first.commit(changes).await.unwrap();
     let mut claims = Vec::new();
     for _ in 0..6 {
-        let server = PostgresStorage::open(&url, LONG).await.unwrap();
+        let server = Storage::open_postgres(&url, LONG).await.unwrap();
         claims.push(tokio::spawn(async move {
             // What another has locked at this moment is passed over, not waited for.
             loop {
@@ -471,10 +474,79 @@ async fn servers_that_claim_at_once_take_different_jobs() {
 #[tokio::test]
 async fn servers_that_start_at_once_make_the_tables_once() {
     let url = Postgres::shared().database();
-    let starts = (0..4).map(|_| PostgresStorage::open(&url, LONG));
+    let starts = (0..4).map(|_| Storage::open_postgres(&url, LONG));
     for started in futures_util::future::join_all(starts).await {
         started.unwrap();
     }
+}
+
+/// `version-3.sqlite` was written by the server of commit abbe15a, the last before
+/// SQLite and PostgreSQL shared their statements.
+#[tokio::test]
+async fn a_database_of_the_last_release_is_carried_on() {
+    let place = Place::sqlite();
+    let file = place.folder.path().join("failsketch.sqlite");
+    std::fs::write(&file, include_bytes!("../data/version-3.sqlite")).unwrap();
+    let storage = place.open().await;
+    let (one, two) = (CampaignId(1), CampaignId(2));
+
+    let campaigns = storage.campaigns().await.unwrap();
+    let states: Vec<_> = campaigns.iter().map(|c| c.state.name()).collect();
+    assert_eq!(states, [CampaignState::Tracking, CampaignState::Preparing]);
+    assert_eq!(campaigns[1], campaign(2, 20));
+    let revisions = storage.revisions().await.unwrap();
+    assert_eq!(revisions, [(one, 1), (two, 1)]);
+    assert_eq!(storage.claim_job().await.unwrap(), Some(two));
+    let latest = storage.sketch(one, None).await.unwrap();
+    assert_eq!(latest, Some(sketch(1, 2)));
+    let slice = storage.slice(one).await.unwrap().unwrap();
+    assert_eq!(slice.gaps, [Gap::Words("assembly".into())]);
+
+    let variant = VariantRef {
+        campaign: one,
+        iteration: 1,
+        plan: 0,
+    };
+    let iteration = storage.iteration(variant).await.unwrap().unwrap();
+    assert_eq!(iteration.plan.sigma, 2);
+    assert_eq!(iteration.patch, BlobId("p".into()));
+    assert_eq!(kept(&storage, variant).await, ["failing", "successful"]);
+    let pending = storage.pending(9).await.unwrap();
+    assert_eq!(pending[0].record, run("pending", None, true));
+    let counts = storage.build_counts(&BuildId("ab".into())).await.unwrap();
+    let expected = BuildCounts {
+        runs: 3,
+        failures: 2,
+        untracked_runs: 1,
+        untracked_failures: 1,
+    };
+    assert_eq!(counts, expected);
+
+    // And goes on: what was known is known, what is new is numbered after it.
+    let again = run("untracked", None, true);
+    assert!(!storage.accept_run(&again).await.unwrap());
+    assert_eq!(storage.agree("signing_key", "other").await.unwrap(), "key");
+    assert_eq!(storage.reserve_patch_versions(1).await.unwrap(), 2);
+    let filing = filed(pending[0].arrival, CountedAs::Untracked, &pending[0].record);
+    storage.commit(filing).await.unwrap();
+    assert_eq!(storage.pending(9).await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_path_means_what_it_says_whatever_its_characters() {
+    let folder = tempfile::tempdir().unwrap();
+    let odd = folder.path().join("a?mode=ro#b%41 é");
+    std::fs::create_dir_all(odd.join("c")).unwrap();
+    let path = odd.join("c").join("..").join("db.sqlite");
+    let storage = Storage::open_sqlite(&path).await.unwrap();
+    assert!(storage.accept_run(&run("a", None, false)).await.unwrap());
+    storage.close().await.unwrap();
+    assert!(odd.join("db.sqlite").is_file());
+
+    let foreign = std::ffi::OsStr::from_bytes(b"\xff.sqlite");
+    let refused = Storage::open_sqlite(&folder.path().join(foreign)).await;
+    let refused = refused.unwrap_err().to_string();
+    assert!(refused.contains("its path is not UTF-8"), "{refused}");
 }
 
 #[tokio::test]
@@ -482,7 +554,7 @@ async fn a_file_that_is_no_database_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("db.sqlite");
     std::fs::write(&path, "this is a letter, not a database; ".repeat(100)).unwrap();
-    assert!(SqliteStorage::open(&path).await.is_err());
+    assert!(Storage::open_sqlite(&path).await.is_err());
 }
 
 #[tokio::test]

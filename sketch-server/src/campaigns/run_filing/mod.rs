@@ -22,33 +22,35 @@ use crate::storage::{
 use diagnosis::campaign::iteration::Iteration;
 use diagnosis::campaign::traced_runs::KeptTrace;
 use diagnosis::campaign::{Campaign, LocatedFailure};
+use lru::LruCache;
 use sketch_model::{
     BuildId, CampaignId, FailureReport, FailureSignature, FailureSketch, Outcome, RunRecord,
     VariantRef,
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::future::Future;
+use std::num::NonZeroUsize;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use tokio::runtime::Handle;
 
 /// Binaries whose debug info is kept parsed.
-const CODES_KEPT: usize = 8;
+const CODES_KEPT: NonZeroUsize = NonZeroUsize::new(8).unwrap();
 
 /// Runs that are read back at once.
 const READ_BACK: usize = 256;
 
 pub struct Desk {
     runtime: Handle,
-    storage: Arc<dyn Storage>,
+    storage: Arc<Storage>,
     tools: Tools,
     campaigns: BTreeMap<CampaignId, Revised>,
     /// What the current iteration of each campaign has shown.
     iterations: HashMap<CampaignId, Iteration>,
     /// The last sketch of campaigns that are being tracked.
     published: HashMap<CampaignId, FailureSketch>,
-    codes: HashMap<(BuildId, Option<VariantRef>), Arc<dyn BuildCode>>,
-    trace_maps: HashMap<(BuildId, Option<VariantRef>), Arc<TraceMap>>,
+    codes: LruCache<(BuildId, Option<VariantRef>), Arc<dyn BuildCode>>,
+    trace_maps: LruCache<(BuildId, Option<VariantRef>), Arc<TraceMap>>,
     /// Traced successes of builds that have no campaign yet.
     waiting_traces: HashMap<BuildId, Vec<KeptTrace>>,
     /// What this batch has read of the builds' counters, and added to it.
@@ -72,7 +74,7 @@ impl Desk {
     /// A desk that goes on where the storage says the last one left off.
     pub fn open(
         runtime: Handle,
-        storage: Arc<dyn Storage>,
+        storage: Arc<Storage>,
         tools: Tools,
     ) -> Result<Desk, StorageError> {
         let mut desk = Desk {
@@ -83,8 +85,8 @@ impl Desk {
             campaigns: BTreeMap::new(),
             iterations: HashMap::new(),
             published: HashMap::new(),
-            codes: HashMap::new(),
-            trace_maps: HashMap::new(),
+            codes: LruCache::new(CODES_KEPT),
+            trace_maps: LruCache::new(traces::MAPS_KEPT),
             waiting_traces: HashMap::new(),
             counts: HashMap::new(),
             ahead: HashSet::new(),
@@ -486,10 +488,7 @@ impl Desk {
         };
         let code = self.tools.workshop.code(build, tracked.as_deref());
         if let Ok(code) = &code {
-            if self.codes.len() >= CODES_KEPT {
-                self.codes.clear();
-            }
-            self.codes.insert(key, Arc::clone(code));
+            self.codes.put(key, Arc::clone(code));
         }
         Ok(code)
     }

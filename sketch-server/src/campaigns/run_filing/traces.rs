@@ -14,6 +14,7 @@ use diagnosis::campaign::traced_runs::{KeptTrace, StoredTrace, TRACED, traced_pl
 use sketch_model::{
     BuildId, CampaignId, FailureSignature, Placement, RunRecord, Slice, TracedRun, VariantRef,
 };
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 /// Statements of a slice, nearest first, that traces of P are read for.
@@ -21,7 +22,7 @@ const FOLLOWED: u32 = 512;
 /// Traced successes of a build that has no campaign yet.
 const MOST_WAITING: usize = 256;
 /// Binaries that are kept ready for traces.
-const MAPS_KEPT: usize = 4;
+pub(super) const MAPS_KEPT: NonZeroUsize = NonZeroUsize::new(4).unwrap();
 
 impl Desk {
     /// What the trace of a run says; `None` if it has none.
@@ -52,10 +53,7 @@ impl Desk {
         };
         let map = self.tools.workshop.trace_map(build, tracked);
         let map = map.map_err(|error| error.to_string())?;
-        if self.trace_maps.len() >= MAPS_KEPT {
-            self.trace_maps.clear();
-        }
-        self.trace_maps.insert(key, Arc::clone(&map));
+        self.trace_maps.put(key, Arc::clone(&map));
         Ok(map)
     }
 

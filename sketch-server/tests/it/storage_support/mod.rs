@@ -39,7 +39,7 @@ impl Place {
         }
     }
 
-    pub async fn open(&self) -> Arc<dyn Storage> {
+    pub async fn open(&self) -> Arc<Storage> {
         self.database.open(self.folder.path()).await.unwrap()
     }
 
