@@ -30,6 +30,13 @@ int made(int n)
     pthread_mutex_lock(&lock);
     return 10 / box->size;
 }
+void note(void *m);
+#define LOCK(m) (note(m), pthread_mutex_lock(m))
+void noted(void)
+{
+    LOCK(&lock);
+    rest = 10 / level;
+}
 "#;
 
 /// The hooked function, its plan for σ = 1, and where the hooks stand.
@@ -105,6 +112,25 @@ fn a_watchpoint_is_aimed_as_soon_as_the_address_is_computed() {
             "__failsketch_arm",
             "pthread_mutex_lock",
             "__failsketch_access",
+        ],
+    );
+}
+
+#[test]
+fn of_the_calls_at_one_place_only_the_one_that_synchronises_is_bracketed() {
+    let (text, _, _) = hooked(25, "noted");
+    assert_eq!(
+        text.matches("@__failsketch_sync_begin(").count(),
+        1,
+        "{text}"
+    );
+    assert_in_order(
+        &text,
+        &[
+            "note",
+            "__failsketch_sync_begin",
+            "pthread_mutex_lock",
+            "__failsketch_sync_end",
         ],
     );
 }
