@@ -13,8 +13,7 @@ use serde_json::{Value, json};
 use server_files::private_files::make_private_folder;
 use server_files::signing_key::load_or_make;
 use sketch_model::{CampaignId, PointKind, Site, SourceLocation, Tier, TrackingPlan, VariantRef};
-use slicer::plan_variants;
-use slicer::{Alias, Criterion, slice_from};
+use slicer::{Alias, Criterion, PlanRequest, plan_iteration, slice_from};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -91,7 +90,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     } else {
         arguments.sigma.min(whole)
     };
-    let plans = plan_variants(&loaded.program, &slice, sigma, &[], &source);
+    let ask = PlanRequest::all(sigma);
+    let plans = plan_iteration(&loaded.program, &slice, &ask, &source).plans;
     let count = plans.len();
     let mut plans = plans.into_iter();
     let Some(mut plan) = plans.find(|plan| plan.variant == arguments.variant) else {

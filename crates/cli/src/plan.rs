@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use clap::ValueEnum;
 use sketch_model::{Slice, SourceLocation, TrackingPlan};
 use slicer::backward_slice;
-use slicer::plan_variants;
+use slicer::{PlanRequest, plan_iteration};
 use std::path::PathBuf;
 use viewer::{printable_json, printable_lines};
 
@@ -73,7 +73,8 @@ fn chosen(
     variant: Option<u32>,
 ) -> Result<Vec<TrackingPlan>> {
     let source = |location: &SourceLocation| loaded.source_line(location);
-    let mut plans = plan_variants(&loaded.program, slice, sigma, &[], &source);
+    let ask = PlanRequest::all(sigma);
+    let mut plans = plan_iteration(&loaded.program, slice, &ask, &source).plans;
     let count = plans.len();
     plans.retain(|plan| variant.is_none_or(|wanted| plan.variant == wanted));
     if plans.is_empty() {

@@ -13,6 +13,7 @@ use diagnosis::CodeMap;
 use sketch_model::{
     BuildId, FailureReport, Placement, Slice, Statement, StatementId, TrackingPlan,
 };
+use slicer::{Iteration, PlanRequest};
 use std::sync::Arc;
 
 /// A tracked build as the instrumenter made it.
@@ -74,14 +75,13 @@ pub trait Workshop: Send + Sync + 'static {
     fn first_sigma(&self) -> u32 {
         FIRST_SIGMA
     }
-    /// The plans for a σ, as `slicer::plan_variants` gives them.
-    fn plans(
+    /// The plans of an iteration, as `slicer::plan_iteration` gives them.
+    fn plan(
         &self,
         build: &BuildId,
         slice: &Slice,
-        sigma: u32,
-        discovered: &[StatementId],
-    ) -> Result<Vec<TrackingPlan>, WorkshopError>;
+        ask: &PlanRequest,
+    ) -> Result<Iteration, WorkshopError>;
     fn track(&self, build: &BuildId, plan: &TrackingPlan) -> Result<TrackedBinary, WorkshopError>;
     /// P as it is deployed: what patches apply to.
     fn deployed(&self, build: &BuildId) -> Result<Vec<u8>, WorkshopError>;

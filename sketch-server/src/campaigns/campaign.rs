@@ -16,15 +16,14 @@
 //! never pooled, because probing changes how often a program fails.
 
 use super::plans::PlanRuns;
-use super::promotion::Promotion;
 use super::traced_runs::TracedRuns;
 use crate::builds::locate::LocatedFailure;
 use crate::storage::{BuildCounts, RunRole};
 use diagnosis::IterationResult;
 use serde::{Deserialize, Serialize};
 use sketch_model::{
-    BestPredictor, BuildId, CampaignId, CampaignState, CampaignSummary, FailureSignature, Seen,
-    StatementId, Tier, VariantRef,
+    BestPredictor, BuildId, CampaignId, CampaignState, CampaignSummary, FailureSignature,
+    Promotion, Seen, StatementId, Tier, VariantRef,
 };
 use std::collections::BTreeSet;
 

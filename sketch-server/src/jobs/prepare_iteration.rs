@@ -7,12 +7,11 @@
 
 use crate::builds::workshop::{TrackedBinary, Workshop, WorkshopError};
 use crate::campaigns::campaign::Campaign;
-use crate::campaigns::plans::worth_building;
-use crate::campaigns::promotion::{Promotion, met_by, placed_in};
 use crate::storage::{Blobs, IterationRecord, StorageError};
 use crate::traces::decode::TraceReader;
 use code_patch::{SecretKey, Terms};
-use sketch_model::{CampaignId, Slice, TrackingPlan};
+use sketch_model::{BuildId, CampaignId, Slice, TrackingPlan};
+use slicer::{Fleet, Iteration, PlanRequest};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -114,13 +113,17 @@ fn prepare(
     };
     campaign.sliced(slice.entries.len() as u32);
     let tracked = loop {
-        let plans = tools.workshop.plans(
-            &campaign.build,
-            &slice,
-            campaign.sigma,
-            &campaign.beyond_sigma(),
-        )?;
-        match track_all(&campaign, plans, tools) {
+        let ask = PlanRequest {
+            sigma: campaign.sigma,
+            discovered: campaign.beyond_sigma(),
+            promotions: campaign.promotions.clone(),
+            fleet: Some(Fleet {
+                tiers: campaign.fleet.clone(),
+                watching_given_up: campaign.quiet,
+            }),
+        };
+        let iteration = tools.workshop.plan(&campaign.build, &slice, &ask)?;
+        match track_all(&campaign.build, iteration, tools) {
             Ok(tracked) => break tracked,
             Err(WorkshopError::NothingToHook) => {}
             Err(error) => return Err(error.into()),
@@ -167,33 +170,24 @@ fn prepare(
     Ok((iterations, campaign.sigma))
 }
 
-/// The tracked builds of the plans that the fleet can make use of.
+/// The tracked builds of an iteration. What the first one shows may change the plans.
 fn track_all(
-    campaign: &Campaign,
-    plans: Vec<TrackingPlan>,
+    build: &BuildId,
+    mut iteration: Iteration,
     tools: &Tools,
 ) -> Result<Vec<(TrackingPlan, TrackedBinary)>, WorkshopError> {
-    // All plans have the same hooks.
-    let hooked = |promotion: &&Promotion| plans.iter().any(|plan| met_by(promotion, plan));
-    let mut promotions: Vec<&Promotion> = campaign.promotions.iter().filter(hooked).collect();
     let track = |plan: TrackingPlan| {
-        let tracked = tools.workshop.track(&campaign.build, &plan)?;
+        let tracked = tools.workshop.track(build, &plan)?;
         Ok((plan, tracked))
     };
     loop {
-        let promoted: Vec<_> = promotions.iter().map(|p| p.location.clone()).collect();
-        let plans = slicer::promote(plans.clone(), &promoted);
-        let plans = worth_building(plans, &campaign.fleet, campaign.quiet);
-        let mut plans = plans.into_iter();
-        let first = plans.next().ok_or(WorkshopError::NothingToHook)?;
-        let first = track(first)?;
-        let before = promotions.len();
-        promotions.retain(|promotion| placed_in(promotion, &first.0, &first.1.placement));
-        if promotions.len() == before {
-            let others = plans.map(track);
+        let first = iteration.plans.first().cloned();
+        let first = track(first.ok_or(WorkshopError::NothingToHook)?)?;
+        let Some(revised) = iteration.revised(&first.1.placement) else {
+            let others = iteration.plans.into_iter().skip(1).map(track);
             return std::iter::once(Ok(first)).chain(others).collect();
-        }
-        // The optimiser left a hook no place: that location is watched after all.
+        };
+        iteration = revised;
     }
 }
 

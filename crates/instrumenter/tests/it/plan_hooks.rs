@@ -8,8 +8,7 @@ use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module;
 use inkwell::values::AnyValue;
 use sketch_model::{BuildId, Placement, Purpose, TrackingPlan};
-use slicer::plan_variants;
-use slicer::{ModuleInput, Program, backward_slice};
+use slicer::{ModuleInput, PlanRequest, Program, backward_slice, plan_iteration};
 
 const SOURCE: &str = r#"#include <pthread.h>
 struct box { int size; int label; };
@@ -50,7 +49,8 @@ fn hooked(line: u32, function: &str) -> (String, TrackingPlan, Placement) {
     let program = Program::load(BuildId("test".into()), &[input]).unwrap();
     let failing = program.statement_at(None, "p.c", line).unwrap();
     let slice = backward_slice(&program, failing, &[], &|_| None);
-    let plan = plan_variants(&program, &slice, 1, &[], &|_| None).remove(0);
+    let iteration = plan_iteration(&program, &slice, &PlanRequest::all(1), &|_| None);
+    let plan = iteration.plans[0].clone();
     let branches = modules::branches(folder.path(), SOURCE, &plan);
     let context = Context::create();
     let optimised = bitcode(folder.path(), SOURCE, &[]);

@@ -15,6 +15,7 @@ use crate::storage::{BuildCounts, Changes, Revised, StorageError};
 use sketch_model::{
     BuildId, CampaignId, FailureSignature, Placement, RunRecord, Slice, TracedRun, VariantRef,
 };
+use slicer::PlanRequest;
 use std::sync::Arc;
 
 /// Statements of a slice, nearest first, that traces of P are read for.
@@ -157,14 +158,12 @@ impl Desk {
             return Ok(());
         }
         let sigma = FOLLOWED.min(slice.entries.len() as u32);
-        let plans = self
-            .tools
-            .workshop
-            .plans(&campaign.build, slice, sigma, &[]);
-        let (Ok(mut plans), Ok(code)) = (plans, self.code(&campaign.build, None)?) else {
+        let ask = PlanRequest::all(sigma);
+        let planned = self.tools.workshop.plan(&campaign.build, slice, &ask);
+        let (Ok(mut planned), Ok(code)) = (planned, self.code(&campaign.build, None)?) else {
             return Ok(());
         };
-        let Some(whole) = plans.pop() else {
+        let Some(whole) = planned.plans.pop() else {
             return Ok(());
         };
         let plan = traced_plan(whole);

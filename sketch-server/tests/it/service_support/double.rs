@@ -12,6 +12,7 @@ use sketch_model::{
 };
 use sketch_server::LocatedFailure;
 use sketch_server::workshop::{BuildCode, TrackedBinary, Workshop, WorkshopError};
+use slicer::{Iteration, PlanRequest};
 use std::sync::Arc;
 
 pub const BUILD: &str = "abcdef0123456789";
@@ -177,13 +178,13 @@ impl Workshop for Double {
         2
     }
 
-    fn plans(
+    fn plan(
         &self,
         _: &BuildId,
         slice: &Slice,
-        sigma: u32,
-        _: &[StatementId],
-    ) -> Result<Vec<TrackingPlan>, WorkshopError> {
+        ask: &PlanRequest,
+    ) -> Result<Iteration, WorkshopError> {
+        let sigma = ask.sigma;
         let tracked = &slice.entries[..(sigma as usize).min(slice.entries.len())];
         let site = |(number, entry): (usize, &SliceEntry)| Site {
             id: SiteId(number as u32),
@@ -222,7 +223,8 @@ impl Workshop for Double {
             promoted: Vec::new(),
             audit: false,
         };
-        Ok((0..=self.watching).map(plan).collect())
+        let plans = (0..=self.watching).map(plan).collect();
+        Ok(Iteration::new(plans, ask))
     }
 
     fn track(&self, _: &BuildId, plan: &TrackingPlan) -> Result<TrackedBinary, WorkshopError> {
