@@ -10,8 +10,8 @@
 //! for what libraries carry, `control`, `reaching`), a shortest-path walk over
 //! them (`graph`, `walk`), the slice in statements (`slice`), and the plan: its
 //! points (`plan`, `branch_points`, `order_points`), what needs no hook
-//! (`implied`, by `dominance`; `bulk`), what is watched where (`plan_variants`),
-//! and what a trace can tell of branches (`branch_sides`). Where a
+//! (`implied`, by `dominance`; `hot_buffers`), what is watched where
+//! (`watch_split`), all of it behind one entry (`planner/iteration.rs`), and what a trace can tell of branches (`branch_sides`). Where a
 //! slice begins is decided by `criteria`; how pointers are told apart by `alias`,
 //! with `points_to` over its solver (`andersen`) where field names do not do.
 //! `stored` writes it all down and reads it back.
@@ -45,9 +45,9 @@ pub use ir::program::{Program, StatementInfo};
 pub use load::{Loader, ModuleInput};
 pub use memory::alias::{Alias, UnknownAlias};
 pub use planner::branch_facts::{BranchSides, CodePlace};
+pub use planner::fleet::Fleet;
+pub use planner::iteration::{Iteration, PlanRequest, plan_iteration};
 pub use planner::plan::plan;
-pub use planner::promotion::promote;
-pub use planner::watch_split::plan_variants;
 pub use slice::criteria::{Criterion, FailureShape, condition_frame, criteria};
 pub use slice::{backward_slice, entry_for, slice_from};
 pub use stored::GraphError;

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use server_files::private_files::make_private_folder;
 use server_files::signing_key::load_or_make;
 use sketch_model::{CampaignId, PointKind, Site, SourceLocation, Tier, TrackingPlan, VariantRef};
-use slicer::{Alias, plan_variants, slice_from};
+use slicer::{Alias, PlanRequest, plan_iteration, slice_from};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -77,7 +77,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     } else {
         arguments.sigma.min(whole)
     };
-    let plans = plan_variants(&loaded.program, &slice, sigma, &[], &source);
+    let ask = PlanRequest::all(sigma);
+    let plans = plan_iteration(&loaded.program, &slice, &ask, &source).plans;
     let count = plans.len();
     let mut plans = plans.into_iter();
     let Some(mut plan) = plans.find(|plan| plan.variant == arguments.variant) else {

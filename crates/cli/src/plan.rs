@@ -8,7 +8,7 @@ use crate::loaded::Loaded;
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 use sketch_model::{Slice, SourceLocation, TrackingPlan};
-use slicer::{Alias, plan_variants, slice_from};
+use slicer::{Alias, PlanRequest, plan_iteration, slice_from};
 use viewer::{printable_json, printable_lines};
 
 #[derive(clap::Args)]
@@ -64,7 +64,8 @@ fn chosen(
     variant: Option<u32>,
 ) -> Result<Vec<TrackingPlan>> {
     let source = |location: &SourceLocation| loaded.source_line(location);
-    let mut plans = plan_variants(&loaded.program, slice, sigma, &[], &source);
+    let ask = PlanRequest::all(sigma);
+    let mut plans = plan_iteration(&loaded.program, slice, &ask, &source).plans;
     let count = plans.len();
     plans.retain(|plan| variant.is_none_or(|wanted| plan.variant == wanted));
     if plans.is_empty() {

@@ -15,7 +15,9 @@ use instrumenter::InstrumentError;
 use lru::LruCache;
 use parking_lot::Mutex;
 use sketch_model::{BuildId, Slice, SourceLocation, Statement, StatementId, TrackingPlan};
-use slicer::{Alias, Criterion, Loader, ModuleInput, Program};
+use slicer::{
+    Alias, Criterion, Iteration, Loader, ModuleInput, PlanRequest, Program, plan_iteration,
+};
 use std::collections::HashMap;
 use std::error::Error;
 use std::num::NonZeroUsize;
@@ -180,26 +182,15 @@ impl Workshop for LlvmWorkshop {
         Ok(slice)
     }
 
-    fn plans(
+    fn plan(
         &self,
         build: &BuildId,
         slice: &Slice,
-        sigma: u32,
-        discovered: &[StatementId],
-    ) -> Result<Vec<TrackingPlan>, WorkshopError> {
+        ask: &PlanRequest,
+    ) -> Result<Iteration, WorkshopError> {
         let loaded = self.loaded(build)?;
         let source = |location: &SourceLocation| loaded.source_line(location);
-        let entries: Vec<_> = discovered
-            .iter()
-            .map(|id| slicer::entry_for(&loaded.program, *id, &source))
-            .collect();
-        Ok(slicer::plan_variants(
-            &loaded.program,
-            slice,
-            sigma,
-            &entries,
-            &source,
-        ))
+        Ok(plan_iteration(&loaded.program, slice, ask, &source))
     }
 
     fn track(&self, build: &BuildId, plan: &TrackingPlan) -> Result<TrackedBinary, WorkshopError> {

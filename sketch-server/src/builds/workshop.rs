@@ -9,7 +9,8 @@
 use super::trace_map::TraceMap;
 use diagnosis::campaign::iteration::ProgramCode;
 use diagnosis::campaign::{FIRST_SIGMA, LocatedFailure};
-use sketch_model::{BuildId, FailureReport, Placement, Slice, StatementId, TrackingPlan};
+use sketch_model::{BuildId, FailureReport, Placement, Slice, TrackingPlan};
+use slicer::{Iteration, PlanRequest};
 use std::sync::Arc;
 
 /// A tracked build as the instrumenter made it.
@@ -68,14 +69,13 @@ pub trait Workshop: Send + Sync + 'static {
     fn first_sigma(&self) -> u32 {
         FIRST_SIGMA
     }
-    /// The plans for a σ, as `slicer::plan_variants` gives them.
-    fn plans(
+    /// The plans of an iteration, as `slicer::plan_iteration` gives them.
+    fn plan(
         &self,
         build: &BuildId,
         slice: &Slice,
-        sigma: u32,
-        discovered: &[StatementId],
-    ) -> Result<Vec<TrackingPlan>, WorkshopError>;
+        ask: &PlanRequest,
+    ) -> Result<Iteration, WorkshopError>;
     fn track(&self, build: &BuildId, plan: &TrackingPlan) -> Result<TrackedBinary, WorkshopError>;
     /// P as it is deployed: what patches apply to.
     fn deployed(&self, build: &BuildId) -> Result<Vec<u8>, WorkshopError>;

@@ -6,13 +6,12 @@
 //! again.
 
 use crate::builds::workshop::{TrackedBinary, Workshop, WorkshopError};
-use crate::campaigns::plans::worth_building;
 use crate::storage::{Blobs, IterationRecord, StorageError};
 use crate::traces::decode::TraceReader;
 use code_patch::{SecretKey, Terms};
 use diagnosis::campaign::Campaign;
-use diagnosis::campaign::promotion::{Promotion, has_hooks_for, hooks_are_placed_for};
-use sketch_model::{CampaignId, Slice, TrackingPlan};
+use sketch_model::{BuildId, CampaignId, Slice, TrackingPlan};
+use slicer::{Fleet, Iteration, PlanRequest};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -116,9 +115,17 @@ fn prepare(
     let campaign = campaign.sliced(slice.entries.len() as u32);
     let (learned, mut sigma) = (&campaign.learned, campaign.sigma());
     let tracked = loop {
-        let beyond = learned.beyond_sigma();
-        let plans = tools.workshop.plans(&build, &slice, sigma, &beyond)?;
-        match track_all(&campaign, plans, tools) {
+        let ask = PlanRequest {
+            sigma,
+            discovered: learned.beyond_sigma(),
+            promotions: learned.promotions.clone(),
+            fleet: Some(Fleet {
+                tiers: learned.fleet.clone(),
+                watching_given_up: learned.watching_given_up,
+            }),
+        };
+        let iteration = tools.workshop.plan(&build, &slice, &ask)?;
+        match track_all(&build, iteration, tools) {
             Ok(tracked) => break tracked,
             Err(WorkshopError::NothingToHook) => {}
             Err(error) => return Err(error.into()),
@@ -165,35 +172,24 @@ fn prepare(
     Ok((iterations, sigma))
 }
 
-/// The tracked builds of the plans that the fleet can make use of.
+/// The tracked builds of an iteration. What the first one shows may change the plans.
 fn track_all(
-    campaign: &Campaign,
-    plans: Vec<TrackingPlan>,
+    build: &BuildId,
+    mut iteration: Iteration,
     tools: &Tools,
 ) -> Result<Vec<(TrackingPlan, TrackedBinary)>, WorkshopError> {
-    let learned = &campaign.learned;
-    // All plans have the same hooks.
-    let hooked = |promotion: &&Promotion| plans.iter().any(|plan| has_hooks_for(plan, promotion));
-    let mut promotions: Vec<&Promotion> = learned.promotions.iter().filter(hooked).collect();
     let track = |plan: TrackingPlan| {
-        let tracked = tools.workshop.track(&campaign.identity.build, &plan)?;
+        let tracked = tools.workshop.track(build, &plan)?;
         Ok((plan, tracked))
     };
     loop {
-        let promoted: Vec<_> = promotions.iter().map(|p| p.location.clone()).collect();
-        let plans = slicer::promote(plans.clone(), &promoted);
-        let plans = worth_building(plans, &learned.fleet, learned.watching_given_up);
-        let mut plans = plans.into_iter();
-        let first = plans.next().ok_or(WorkshopError::NothingToHook)?;
-        let first = track(first)?;
-        let before = promotions.len();
-        promotions
-            .retain(|promotion| hooks_are_placed_for(promotion, &first.0, &first.1.placement));
-        if promotions.len() == before {
-            let others = plans.map(track);
+        let first = iteration.plans.first().cloned();
+        let first = track(first.ok_or(WorkshopError::NothingToHook)?)?;
+        let Some(revised) = iteration.revised(&first.1.placement) else {
+            let others = iteration.plans.into_iter().skip(1).map(track);
             return std::iter::once(Ok(first)).chain(others).collect();
-        }
-        // The optimiser left a hook no place: that location is watched after all.
+        };
+        iteration = revised;
     }
 }
 

@@ -11,6 +11,7 @@ use crate::ir::library::*;
 use crate::ir::program::*;
 use sketch_model::DependenceKind;
 use std::rc::Rc;
+use sync_functions::{Operation, names_of};
 
 /// A `setjmp`, and the blocks from which a `longjmp` may come back to it.
 #[derive(Debug)]
@@ -81,15 +82,14 @@ impl Dependences<'_> {
             edges.push(edge(call, Aspect::Site, DependenceKind::Data));
             return true;
         }
-        let joins = self
-            .library_callee(call)
-            .is_some_and(|name| THREAD_JOINS.contains(&name));
+        let joins = self.library_callee(call).is_some_and(joins_thread);
         if !joins || number != 1 {
             return false;
         }
         edges.push(edge(call, Aspect::Argument(0), DependenceKind::Data));
         let ends = self.program.calls.library_calls(&THREAD_ENDS);
-        for creation in self.made_by(&["pthread_create", "thrd_create"], call) {
+        let creators: Vec<&str> = names_of(Operation::ThreadCreate).collect();
+        for creation in self.made_by(&creators, call) {
             for routine in self.program.calls.routines(creation) {
                 self.returned_by(*routine, edges);
                 let own = ends

@@ -2,7 +2,9 @@
 //!
 //! A library's body is not in the bitcode, so what it calls back must be said:
 //! which operand is the routine, where each of the routine's parameters comes
-//! from, and who runs it. A registration counts as a call of the routine.
+//! from, and who runs it. A registration counts as a call of the routine. What
+//! else slices depend on is [`effects`]; what synchronises is in the table of
+//! `crates/sync-functions`, and [`sync_op`] says which word of the wire it is.
 //!
 //! `pthread_cleanup_push` is not here: in C it expands to a plain call through a
 //! local, in C++ to a destructor that calls through a field, and both are
@@ -10,6 +12,7 @@
 //! `std::call_once` and `std::async`; functions that are named there are known.
 
 use sketch_model::SyncOp;
+use sync_functions::Operation;
 
 /// Who runs a routine that was handed to a library.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -192,13 +195,6 @@ pub(crate) const KEY_SETTERS: [&str; 2] = ["pthread_setspecific", "tss_set"];
 pub(crate) const KEY_GETTERS: [&str; 2] = ["pthread_getspecific", "tss_get"];
 /// Calls that end a thread with a result, which is their first operand.
 pub(crate) const THREAD_ENDS: [&str; 2] = ["pthread_exit", "thrd_exit"];
-/// Calls that store a thread's result where their second operand points.
-pub(crate) const THREAD_JOINS: [&str; 4] = [
-    "pthread_join",
-    "thrd_join",
-    "pthread_tryjoin_np",
-    "pthread_timedjoin_np",
-];
 pub(crate) const JUMP_TARGETS: [&str; 4] = ["_setjmp", "setjmp", "__sigsetjmp", "sigsetjmp"];
 pub(crate) const JUMPS: [&str; 4] = ["longjmp", "_longjmp", "siglongjmp", "__longjmp_chk"];
 /// `operator new(unsigned long)`.
@@ -218,107 +214,131 @@ pub(crate) fn numbered_callback(number: usize) -> Option<&'static Callback> {
     CALLBACKS.get(number).or(end)
 }
 
-/// Whether a library function stores where its operand points. Those that only
-/// keep books there (locks, streams) do not count.
-pub(crate) fn writes_into(function: &str, operand: u32) -> bool {
-    let function = function.strip_prefix("__isoc99_").unwrap_or(function);
-    let function = function.strip_prefix("__isoc23_").unwrap_or(function);
-    match function {
-        "scanf" | "vscanf" => operand >= 1,
-        "sscanf" | "fscanf" | "vsscanf" | "vfscanf" => operand >= 2,
-        "memcpy" | "memmove" | "mempcpy" | "memset" | "memccpy" | "bzero" | "strcpy"
-        | "strncpy" | "stpcpy" | "stpncpy" | "strcat" | "strncat" | "sprintf" | "snprintf"
-        | "vsprintf" | "vsnprintf" | "strlcpy" | "strlcat" | "__memcpy_chk" | "__memmove_chk"
-        | "__memset_chk" | "__strcpy_chk" | "__strncpy_chk" | "__strcat_chk" | "__sprintf_chk"
-        | "__snprintf_chk" | "__vsnprintf_chk" | "fgets" | "fread" | "getcwd" | "gethostname"
-        | "gettimeofday" | "time" | "pipe" | "pipe2" | "wait" | "asprintf" | "vasprintf"
-        | "posix_memalign" | "qsort" | "uname" | "sysinfo" | "getrandom" | "getentropy"
-        | "sem_init" | "pthread_mutex_init" | "pthread_cond_init" => operand == 0,
-        "getline" => operand <= 1,
-        "read" | "pread" | "pread64" | "recv" | "clock_gettime" | "stat" | "fstat" | "lstat"
-        | "stat64" | "fstat64" | "waitpid" | "strtol" | "strtoul" | "strtoll" | "strtoull"
-        | "strtod" | "realpath" | "localtime_r" | "gmtime_r" | "rand_r" | "readlink"
-        | "getrusage" | "sigaction" | "pthread_join" | "thrd_join" | "inet_aton" => operand == 1,
-        "recvfrom" => matches!(operand, 1 | 4 | 5),
-        "readv" | "recvmsg" => operand == 1,
-        "getsockopt" => matches!(operand, 3 | 4),
-        "accept" | "getsockname" | "getpeername" => matches!(operand, 1 | 2),
-        "inet_pton" | "sem_getvalue" => operand + 1 == if function == "inet_pton" { 3 } else { 2 },
-        _ => false,
+/// What a library function does, as far as slices depend on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Effects {
+    writes: Writes,
+    /// It returns a pointer into what its first operand points to.
+    pub returns_first: bool,
+    /// It copies what its second operand points to.
+    pub copies: bool,
+    /// It does not come back to its caller.
+    pub ends: bool,
+}
+
+/// The operands through which a function stores.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Writes {
+    Through(&'static [u32]),
+    /// This one and all that follow.
+    From(u32),
+}
+
+impl Effects {
+    /// Whether the function stores where its operand points.
+    pub fn write_into(&self, operand: u32) -> bool {
+        match self.writes {
+            Writes::Through(operands) => operands.contains(&operand),
+            Writes::From(first) => operand >= first,
+        }
     }
 }
 
-/// Library functions that return a pointer into what their first operand points to.
-pub(crate) fn returns_argument(function: &str) -> bool {
-    const NAMES: [&str; 20] = [
-        "memcpy",
-        "memmove",
-        "memset",
-        "strcpy",
-        "strncpy",
-        "strcat",
-        "strncat",
-        "strchr",
-        "strrchr",
-        "strstr",
-        "memchr",
-        "strpbrk",
-        "strtok",
-        "fgets",
-        "realloc",
-        "stpcpy",
-        "mempcpy",
-        "__memcpy_chk",
-        "__strcpy_chk",
-        "index",
-    ];
-    NAMES.contains(&function)
+const NOTHING: Effects = writes(&[]);
+const FILLS: Effects = writes(&[0]);
+const ENDS: Effects = Effects {
+    ends: true,
+    ..NOTHING
+};
+const COPIES: Effects = Effects {
+    copies: true,
+    ..returns_first(FILLS)
+};
+
+const fn writes(operands: &'static [u32]) -> Effects {
+    Effects {
+        writes: Writes::Through(operands),
+        returns_first: false,
+        copies: false,
+        ends: false,
+    }
 }
 
-/// Library functions that copy what their second operand points to.
-pub(crate) fn copies_memory(function: &str) -> bool {
-    const NAMES: [&str; 5] = [
-        "memcpy",
-        "memmove",
-        "mempcpy",
-        "__memcpy_chk",
-        "__memmove_chk",
-    ];
-    NAMES.contains(&function)
+const fn writes_from(first: u32) -> Effects {
+    Effects {
+        writes: Writes::From(first),
+        ..NOTHING
+    }
 }
 
-/// Library functions that do not come back to their caller.
-pub(crate) fn never_returns(function: &str) -> bool {
-    const NAMES: [&str; 24] = [
-        "abort",
-        "exit",
-        "_exit",
-        "_Exit",
-        "quick_exit",
-        "__assert_fail",
-        "__assert_perror_fail",
-        "__assert",
-        "__assert_rtn",
-        "__stack_chk_fail",
-        "__fortify_fail",
-        "__chk_fail",
-        "__cxa_throw",
-        "__cxa_rethrow",
-        "__cxa_bad_cast",
-        "__cxa_pure_virtual",
-        "__clang_call_terminate",
-        "_ZSt9terminatev",
-        "_ZSt10unexpectedv",
-        "err",
-        "errx",
-        "verr",
-        "verrx",
-        "pthread_exit",
-    ];
-    // `std::__throw_out_of_range` and its like throw out of line.
-    NAMES.contains(&function)
-        || function.starts_with("_ZSt") && function.contains("__throw_")
-        || function.starts_with("_ZSt21__glibcxx_assert_fail")
+const fn returns_first(effects: Effects) -> Effects {
+    Effects {
+        returns_first: true,
+        ..effects
+    }
+}
+
+/// The table: each function stands in one row, which the compiler checks. Stores
+/// that only keep books (of locks, of streams) do not count.
+pub(crate) fn effects(function: &str) -> Effects {
+    let function = function.strip_prefix("__isoc99_").unwrap_or(function);
+    let function = function.strip_prefix("__isoc23_").unwrap_or(function);
+    match function {
+        "memcpy" | "memmove" | "mempcpy" | "__memcpy_chk" | "__memmove_chk" => COPIES,
+        "memset" | "strcpy" | "strncpy" | "stpcpy" | "strcat" | "strncat" | "fgets"
+        | "__strcpy_chk" => returns_first(FILLS),
+        "strchr" | "strrchr" | "strstr" | "memchr" | "strpbrk" | "strtok" | "realloc" | "index" => {
+            returns_first(NOTHING)
+        }
+        "memccpy" | "bzero" | "stpncpy" | "sprintf" | "snprintf" | "vsprintf" | "vsnprintf"
+        | "strlcpy" | "strlcat" | "__memset_chk" | "__strncpy_chk" | "__strcat_chk"
+        | "__sprintf_chk" | "__snprintf_chk" | "__vsnprintf_chk" | "fread" | "getcwd"
+        | "gethostname" | "gettimeofday" | "time" | "pipe" | "pipe2" | "wait" | "asprintf"
+        | "vasprintf" | "posix_memalign" | "qsort" | "uname" | "sysinfo" | "getrandom"
+        | "getentropy" | "sem_init" | "pthread_mutex_init" | "pthread_cond_init" => FILLS,
+        "read" | "pread" | "pread64" | "recv" | "clock_gettime" | "stat" | "fstat" | "lstat"
+        | "stat64" | "fstat64" | "waitpid" | "strtol" | "strtoul" | "strtoll" | "strtoull"
+        | "strtod" | "realpath" | "localtime_r" | "gmtime_r" | "rand_r" | "readlink"
+        | "getrusage" | "sigaction" | "inet_aton" | "readv" | "recvmsg" | "sem_getvalue" => {
+            writes(&[1])
+        }
+        "scanf" | "vscanf" => writes_from(1),
+        "sscanf" | "fscanf" | "vsscanf" | "vfscanf" => writes_from(2),
+        "getline" => writes(&[0, 1]),
+        "accept" | "getsockname" | "getpeername" => writes(&[1, 2]),
+        "inet_pton" => writes(&[2]),
+        "getsockopt" => writes(&[3, 4]),
+        "recvfrom" => writes(&[1, 4, 5]),
+        "abort"
+        | "exit"
+        | "_exit"
+        | "_Exit"
+        | "quick_exit"
+        | "__assert_fail"
+        | "__assert_perror_fail"
+        | "__assert"
+        | "__assert_rtn"
+        | "__stack_chk_fail"
+        | "__fortify_fail"
+        | "__chk_fail"
+        | "__cxa_throw"
+        | "__cxa_rethrow"
+        | "__cxa_bad_cast"
+        | "__cxa_pure_virtual"
+        | "__clang_call_terminate"
+        | "_ZSt9terminatev"
+        | "_ZSt10unexpectedv"
+        | "err"
+        | "errx"
+        | "verr"
+        | "verrx"
+        | "pthread_exit" => ENDS,
+        // `std::__throw_out_of_range` and its like throw out of line.
+        _ if function.starts_with("_ZSt") && function.contains("__throw_") => ENDS,
+        _ if function.starts_with("_ZSt21__glibcxx_assert_fail") => ENDS,
+        _ if joins_thread(function) => writes(&[1]),
+        _ => NOTHING,
+    }
 }
 
 /// The callbacks that a call of the named function registers or makes.
@@ -332,32 +352,26 @@ pub(crate) fn callbacks(function: &str) -> impl Iterator<Item = &'static Callbac
     CALLBACKS.iter().filter(move |c| c.name == wanted)
 }
 
-/// The synchronisation operation that a library function is.
+/// Whether a call stores a thread's result where its second operand points.
+pub(crate) fn joins_thread(function: &str) -> bool {
+    sync_op(function) == Some(SyncOp::ThreadJoin)
+}
+
+/// The synchronisation operation that a library function is, in the wire's words.
 pub(crate) fn sync_op(function: &str) -> Option<SyncOp> {
-    Some(match function {
-        "pthread_mutex_lock" | "pthread_mutex_trylock" | "pthread_mutex_timedlock" => {
-            SyncOp::MutexLock
-        }
-        "mtx_lock" | "mtx_trylock" | "mtx_timedlock" => SyncOp::MutexLock,
-        "pthread_spin_lock" | "pthread_spin_trylock" => SyncOp::MutexLock,
-        "pthread_mutex_unlock" | "mtx_unlock" | "pthread_spin_unlock" => SyncOp::MutexUnlock,
-        "pthread_rwlock_rdlock" | "pthread_rwlock_tryrdlock" | "pthread_rwlock_timedrdlock" => {
-            SyncOp::ReadLock
-        }
-        "pthread_rwlock_wrlock" | "pthread_rwlock_trywrlock" | "pthread_rwlock_timedwrlock" => {
-            SyncOp::WriteLock
-        }
-        "pthread_rwlock_unlock" => SyncOp::ReadWriteUnlock,
-        "sem_wait" | "sem_trywait" | "sem_timedwait" => SyncOp::SemaphoreWait,
-        "sem_post" => SyncOp::SemaphorePost,
-        "pthread_barrier_wait" => SyncOp::BarrierWait,
-        "pthread_create" | "thrd_create" => SyncOp::ThreadCreate,
-        "pthread_join" | "thrd_join" => SyncOp::ThreadJoin,
-        "pthread_cond_wait" | "pthread_cond_timedwait" => SyncOp::CondWait,
-        "cnd_wait" | "cnd_timedwait" => SyncOp::CondWait,
-        "pthread_cond_signal" | "pthread_cond_broadcast" => SyncOp::CondSignal,
-        "cnd_signal" | "cnd_broadcast" => SyncOp::CondSignal,
-        _ => return None,
+    Some(match sync_functions::named(function)?.operation {
+        Operation::MutexLock => SyncOp::MutexLock,
+        Operation::MutexUnlock => SyncOp::MutexUnlock,
+        Operation::ReadLock => SyncOp::ReadLock,
+        Operation::WriteLock => SyncOp::WriteLock,
+        Operation::ReadWriteUnlock => SyncOp::ReadWriteUnlock,
+        Operation::SemaphoreWait => SyncOp::SemaphoreWait,
+        Operation::SemaphorePost => SyncOp::SemaphorePost,
+        Operation::BarrierWait => SyncOp::BarrierWait,
+        Operation::ThreadCreate => SyncOp::ThreadCreate,
+        Operation::ThreadJoin => SyncOp::ThreadJoin,
+        Operation::CondWait => SyncOp::CondWait,
+        Operation::CondSignal => SyncOp::CondSignal,
     })
 }
 
@@ -383,5 +397,34 @@ mod tests {
         assert_eq!(callbacks("").count(), 0);
         let mangled = "_ZNSt6thread15_M_start_threadESt10unique_ptrI…EPFvvE";
         assert_eq!(callbacks(mangled).count(), 1);
+    }
+    #[test]
+    fn stores_returns_and_ends_are_those_of_the_manuals() {
+        let writes = |name: &str| -> Vec<u32> {
+            let into = |operand: &u32| effects(name).write_into(*operand);
+            (0..6).filter(into).collect()
+        };
+        assert_eq!(writes("memcpy"), [0]);
+        assert_eq!(writes("read"), [1]);
+        assert_eq!(writes("recvfrom"), [1, 4, 5]);
+        assert_eq!(writes("__isoc99_sscanf"), [2, 3, 4, 5]);
+        assert!(writes("pthread_mutex_lock").is_empty());
+        assert!(effects("memcpy").copies && effects("memcpy").returns_first);
+        assert!(effects("strchr").returns_first && !effects("strlcpy").returns_first);
+        assert!(effects("abort").ends && !effects("printf").ends);
+        assert!(effects("_ZSt24__throw_out_of_range_fmtPKcz").ends);
+    }
+
+    #[test]
+    fn the_table_of_synchronisation_and_the_callbacks_agree() {
+        for function in sync_functions::SYNC_FUNCTIONS {
+            let started = callbacks(function.name).find(|c| c.runs == Runs::Thread);
+            let routine = started.map(|callback| callback.routine);
+            let expected = function.starts.map(|at| Routine::Operand(at.into()));
+            assert_eq!(routine, expected, "{}", function.name);
+        }
+        for join in sync_functions::names_of(Operation::ThreadJoin) {
+            assert!(effects(join).write_into(1), "{join} stores the result");
+        }
     }
 }

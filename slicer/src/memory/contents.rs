@@ -7,7 +7,7 @@
 //! which nothing is known is followed nowhere; watchpoints find what that misses.
 
 use crate::dependences::{Aspect, Dependences, Edges, edge};
-use crate::ir::library::writes_into;
+use crate::ir::library::effects;
 use crate::ir::program::*;
 use crate::memory::moving_pointers::places_walked;
 use crate::memory::places::{Place, Root};
@@ -247,7 +247,7 @@ impl Dependences<'_> {
         for (call, number) in self.program.stores.passed_globals(global) {
             let writes = |id: &FunctionId| {
                 let target = &self.program.functions[*id as usize];
-                !target.is_defined() && writes_into(&target.name, *number)
+                !target.is_defined() && effects(&target.name).write_into(*number)
             };
             if self.targets(*call).iter().any(writes) {
                 edges.push(edge(*call, Aspect::Whole, DependenceKind::Memory));

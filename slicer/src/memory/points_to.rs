@@ -12,7 +12,7 @@
 //! carries (`carried`), exceptions. A pointer of which nothing arrived is
 //! "unknown", and the slice then goes by fields.
 
-use crate::ir::library::{NEW, copies_memory, returns_argument, writes_into};
+use crate::ir::library::{NEW, effects};
 use crate::ir::program::*;
 use crate::memory::heap::{CopySides, Heap, Object, Objects, PendingCall};
 use crate::memory::solver::{Location, Node, Solver, Waiting};
@@ -316,10 +316,11 @@ impl<'p> Builder<'p> {
                 }
                 let location = self.memory.make(Object::Made(at), None, &mut self.solver);
                 self.solver.add_location(own, location);
-                if returns_argument(&called.name) {
+                let effects = effects(&called.name);
+                if effects.returns_first {
                     self.copy(holder, function.operand(id, 0), own);
                 }
-                if copies_memory(&called.name) {
+                if effects.copies {
                     self.add_object_copy(holder, function.operand(id, 0), function.operand(id, 1));
                 }
             }
@@ -485,9 +486,9 @@ fn pointers_written(
         }
         Op::Copy { .. } | Op::Fill { .. } => vec![(function.operand(id, 0), None)],
         Op::Call(Callee::Direct(callee)) => {
-            let name = &program.functions[callee as usize].name;
+            let effects = effects(&program.functions[callee as usize].name);
             let operands = function.operands(id).iter().zip(0..);
-            let written = operands.filter(|(_, number)| writes_into(name, *number));
+            let written = operands.filter(|(_, number)| effects.write_into(*number));
             written.map(|(operand, _)| (*operand, None)).collect()
         }
         _ => Vec::new(),

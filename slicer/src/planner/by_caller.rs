@@ -20,7 +20,7 @@ const MOST_CALLERS: usize = 4;
 const MOST_SITES: usize = 64;
 
 /// Adds the sites, behind all others.
-pub(crate) fn tell_callers_apart(program: &Program, plan: &mut TrackingPlan) {
+pub(crate) fn split_by_caller(program: &Program, plan: &mut TrackingPlan) {
     let mut added: Vec<Site> = Vec::new();
     for site in &plan.sites {
         let accesses = matches!(site.kind, PointKind::Load | PointKind::Store);

@@ -7,7 +7,7 @@
 //!
 //! This is the part of a plan that follows from the slice alone. What needs the
 //! program (branches, synchronisation on the way, pruning) and the split over
-//! the fleet are in [`crate::plan_variants`].
+//! the fleet are in [`crate::plan_iteration`].
 
 use sketch_model::{
     LocationName, Purpose, Schema, Site, SiteId, Slice, SliceEntry, Tier, TrackPoint, TrackingPlan,

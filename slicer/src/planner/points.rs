@@ -58,25 +58,29 @@ impl Program {
                 access(&[PointKind::Load, PointKind::Store], 0, field, size)
             }
             Op::Branch => plain(PointKind::Branch),
-            Op::Call(Callee::Direct(id)) => match sync_op(&self.functions[id as usize].name) {
-                Some(op) => vec![TrackPoint {
-                    kind: PointKind::Sync(op),
-                    column,
-                    location: self.object_of(at),
-                    size: 0,
-                }],
-                None => plain(PointKind::Call),
-            },
+            Op::Call(Callee::Direct(id)) => {
+                let called = &self.functions[id as usize].name;
+                match sync_op(called) {
+                    Some(op) => vec![TrackPoint {
+                        kind: PointKind::Sync(op),
+                        column,
+                        location: self.object_of(at, called),
+                        size: 0,
+                    }],
+                    None => plain(PointKind::Call),
+                }
+            }
             Op::Call(Callee::Indirect) => plain(PointKind::Call),
             _ => Vec::new(),
         }
     }
 
-    /// The name of what a synchronisation call is about, its first argument.
-    fn object_of(&self, at: InstructionRef) -> Option<LocationName> {
+    /// The name of what a synchronisation call is about.
+    fn object_of(&self, at: InstructionRef, called: &str) -> Option<LocationName> {
+        let object = sync_functions::named(called)?.object;
         let function = self.function(at);
         let resolver = self.stores.resolver(&self.functions, at.function);
-        let place = resolver.place(function.operand(at.instruction, 0), None);
+        let place = resolver.place(function.operand(at.instruction, object.into()), None);
         match place.root {
             Root::Slot(_) => None,
             _ => self

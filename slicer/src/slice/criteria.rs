@@ -15,7 +15,7 @@
 //! those of inlined frames in their order.
 
 use crate::dependences::control::ControlDependence;
-use crate::ir::library::never_returns;
+use crate::ir::library::effects;
 use crate::ir::program::*;
 use sketch_model::StatementId;
 use std::collections::{HashMap, HashSet};
@@ -121,7 +121,7 @@ impl Endings {
         let ids = 0..functions.len() as FunctionId;
         let declared = ids.filter(|id| {
             let function = &functions[*id as usize];
-            !function.is_defined() && never_returns(&function.name)
+            !function.is_defined() && effects(&function.name).ends
         });
         let mut never: HashSet<FunctionId> = declared.collect();
         let mut work: Vec<FunctionId> = never.iter().copied().collect();

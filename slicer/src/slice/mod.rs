@@ -17,7 +17,7 @@ use slice_walk::{Seed, Walked, walk};
 use std::collections::BTreeSet;
 
 /// The text of a source line, where the source is at hand.
-type SourceText<'a> = &'a dyn Fn(&SourceLocation) -> Option<String>;
+pub(crate) type SourceText<'a> = &'a dyn Fn(&SourceLocation) -> Option<String>;
 
 /// The distance of statements that no dependence brought in.
 const DISCOVERED: u32 = u32::MAX;

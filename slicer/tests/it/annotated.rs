@@ -7,15 +7,15 @@ use crate::common;
 use crate::common::corpus::{Annotated, MODES, Score, programs};
 use crate::common::no_source;
 use sketch_model::TrackingPlan;
-use slicer::Alias;
-use slicer::plan_variants;
+use slicer::{Alias, PlanRequest, plan_iteration};
 
 /// What is wrong with the plan for the whole slice, in words.
 fn tracking_problems(program: &Annotated) -> Vec<String> {
     let name = &program.name;
     let slice = program.slice(Alias::default());
     let sigma = slice.entries.len() as u32;
-    let plans = plan_variants(&program.program, &slice, sigma, &[], &no_source);
+    let ask = PlanRequest::all(sigma);
+    let plans = plan_iteration(&program.program, &slice, &ask, &no_source).plans;
     let has_site = |plan: &TrackingPlan, line: u32| {
         let on_line = plan.all_statements().filter(|s| s.location.line == line);
         let on_line: Vec<_> = on_line.map(|s| s.id).collect();

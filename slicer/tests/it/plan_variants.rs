@@ -3,11 +3,11 @@
 use crate::common::*;
 use proptest::prelude::*;
 use sketch_model::{
-    LocationName, PointKind, Purpose, Schema, Site, SiteId, Slice, SliceEntry, SourceLocation,
-    Statement, StatementId, SyncOp, Tier, TrackPoint, TrackingPlan, WATCH_SLOTS, Witness,
+    LocationName, PointKind, Promotion, Purpose, Schema, Site, SiteId, Slice, SliceEntry,
+    SourceLocation, Statement, StatementId, SyncOp, Tier, TrackPoint, TrackingPlan, WATCH_SLOTS,
+    Witness,
 };
-use slicer::plan_variants;
-use slicer::{Program, backward_slice, promote};
+use slicer::{PlanRequest, Program, backward_slice, plan_iteration};
 use std::collections::BTreeSet;
 
 const NAMES: [&str; 7] = [
@@ -32,7 +32,7 @@ fn sliced(name: &str) -> (Program, Slice) {
 }
 
 fn plans(program: &Program, slice: &Slice, sigma: u32) -> Vec<TrackingPlan> {
-    plan_variants(program, slice, sigma, &[], &no_source)
+    plan_iteration(program, slice, &PlanRequest::all(sigma), &no_source).plans
 }
 
 fn line_of(plan: &TrackingPlan, id: StatementId) -> u32 {
@@ -213,10 +213,22 @@ fn promoted_locations_leave_their_slots_to_others_and_are_audited() {
     let plans = plans(&program, &slice, 1);
     let named = |name: &str| LocationName::Global(name.to_owned());
     let names = |list: &[LocationName]| list.iter().map(ToString::to_string).collect::<String>();
-    assert_eq!(promote(plans.clone(), &[]), plans);
-    assert_eq!(promote(plans.clone(), &[named("z")]), plans);
+    // Nothing is needed: hooks can take over at once.
+    let promote = |locations: &[LocationName]| {
+        let promotion = |location: &LocationName| Promotion {
+            location: location.clone(),
+            needs: BTreeSet::new(),
+        };
+        let ask = PlanRequest {
+            promotions: locations.iter().map(promotion).collect(),
+            ..PlanRequest::all(1)
+        };
+        plan_iteration(&program, &slice, &ask, &no_source).plans
+    };
+    assert_eq!(promote(&[]), plans);
+    assert_eq!(promote(&[named("z")]), plans);
 
-    let promoted = promote(plans.clone(), &[named("e"), named("a")]);
+    let promoted = promote(&[named("e"), named("a")]);
     let watched: Vec<_> = promoted.iter().map(|p| names(&p.watched)).collect();
     assert_eq!(watched, ["bcdf", "", "ae"]);
     let audits: Vec<bool> = promoted.iter().map(|p| p.audit).collect();
@@ -237,10 +249,7 @@ fn promoted_locations_leave_their_slots_to_others_and_are_audited() {
         }
     }
     let all: Vec<LocationName> = "abcdef".chars().map(|c| named(&c.to_string())).collect();
-    let watched: Vec<_> = promote(plans, &all)
-        .iter()
-        .map(|p| names(&p.watched))
-        .collect();
+    let watched: Vec<_> = promote(&all).iter().map(|p| names(&p.watched)).collect();
     assert_eq!(watched, ["", "abcd"]);
 }
 

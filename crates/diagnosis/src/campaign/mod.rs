@@ -35,8 +35,8 @@ pub use state::{SettledBy, Stage, State, Tracking};
 pub use steering::{CannotSteer, Steering};
 
 use crate::ranking::stop_rule::IterationResult;
-use promotion::Promotion;
 use serde::{Deserialize, Serialize};
+use sketch_model::Promotion;
 use sketch_model::{
     BestPredictor, BuildId, CampaignId, CampaignSummary, FailureSignature, Seen, StatementId, Tier,
     VariantRef,

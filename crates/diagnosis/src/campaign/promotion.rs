@@ -6,9 +6,9 @@
 //! the watchpoint saw. A location is ready once enough runs have shown it and
 //! every access belongs to a certain statement with a known effect: then hooks
 //! *can* record all that was ever seen. Whether the next plan has those hooks,
-//! and whether the optimiser left them a place, is checked when it is built
-//! ([`has_hooks_for`], [`hooks_are_placed_for`]); a location whose hooks are missing
-//! stays watched.
+//! and whether the optimiser left them a place, is checked when it is planned
+//! (`slicer/src/planner/promotion.rs`); a location whose hooks are missing stays
+//! watched.
 //!
 //! What blocks: a hit made inside a library (no hook of ours records it), a hit
 //! that may belong to several statements or to none.
@@ -18,29 +18,11 @@
 //! back.
 
 use crate::evidence::decoded_run::DecodedRun;
-use serde::{Deserialize, Serialize};
-use sketch_model::{
-    EventKind, LocationName, Placement, PointKind, RunRecord, Site, Source, StatementId,
-    TrackingPlan,
-};
+use sketch_model::{EventKind, LocationName, Need, Promotion, RunRecord, Source, TrackingPlan};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Runs in which a location was hit before its accesses count as known.
 pub const RUNS_SEEN: u64 = 10;
-
-/// An access that a hook must record.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Need {
-    pub statement: StatementId,
-    pub writes: bool,
-}
-
-/// A location that may hand over, and the hooks that must take over.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Promotion {
-    pub location: LocationName,
-    pub needs: BTreeSet<Need>,
-}
 
 #[derive(Debug, Default)]
 struct Found {
@@ -117,47 +99,12 @@ impl Findings {
     }
 }
 
-/// Whether a plan has a hook for every access of the location.
-pub fn has_hooks_for(plan: &TrackingPlan, promotion: &Promotion) -> bool {
-    let mut needs = promotion.needs.iter();
-    needs.all(|need| hooks(promotion, *need, plan).next().is_some())
-}
-
-/// Whether those hooks stand wherever the optimised program makes the accesses.
-pub fn hooks_are_placed_for(
-    promotion: &Promotion,
-    plan: &TrackingPlan,
-    placement: &Placement,
-) -> bool {
-    let mut needs = promotion.needs.iter();
-    needs.all(|need| hooks(promotion, *need, plan).any(|site| placement.tells_all(site.id)))
-}
-
-fn hooks<'a>(
-    promotion: &'a Promotion,
-    need: Need,
-    plan: &'a TrackingPlan,
-) -> impl Iterator<Item = &'a Site> {
-    let kind = match need.writes {
-        true => PointKind::Store,
-        false => PointKind::Load,
-    };
-    plan.sites.iter().filter(move |site| {
-        // An access through a pointer of which nothing is known may be this one.
-        let here = match &site.location {
-            None | Some(LocationName::Unnamed) => true,
-            Some(location) => *location == promotion.location,
-        };
-        site.statement == need.statement && site.kind == kind && here
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::evidence::decoded_run::WatchCoverage;
     use sketch_model::{
-        ExecutionTrace, Interval, RunId, SiteId, ThreadIndex, Tier, TraceEvent, Tsc,
+        ExecutionTrace, Interval, RunId, SiteId, StatementId, ThreadIndex, Tier, TraceEvent, Tsc,
     };
     use test_support::records::{self, RunBuilder};
 
@@ -165,12 +112,9 @@ mod tests {
         LocationName::Global("mut".into())
     }
 
-    fn plan(hooked: &[(u32, PointKind)]) -> TrackingPlan {
-        let site = |(number, (statement, kind)): (usize, &(u32, PointKind))| {
-            records::site(number as u32, *statement, *kind, 1, Some(location()))
-        };
+    fn plan() -> TrackingPlan {
         TrackingPlan {
-            sites: hooked.iter().enumerate().map(site).collect(),
+            sites: Vec::new(),
             watched: vec![location()],
             ..records::plan(Tier::Watchpoints)
         }
@@ -235,7 +179,7 @@ mod tests {
         let mut findings = Findings::default();
         for number in 0..RUNS_SEEN {
             let (record, run) = run(number == 0, accesses);
-            findings.add(&record, &run, &plan(&[]));
+            findings.add(&record, &run, &plan());
         }
         findings
     }
@@ -244,7 +188,7 @@ mod tests {
     const HOOKED: Source = Source::Probe(SiteId(0));
 
     #[test]
-    fn a_location_whose_statements_are_all_known_is_ready_once_hooks_take_over() {
+    fn a_location_whose_statements_are_all_known_is_ready() {
         let findings = found(&[
             (HOOKED, &[1], EventKind::Read),
             (SEEN, &[2], EventKind::Write),
@@ -252,19 +196,6 @@ mod tests {
         let [promotion] = findings.promotions(&[]).try_into().expect("one");
         let needs = BTreeSet::from([need(1, false), need(2, true)]);
         assert_eq!(promotion.needs, needs);
-        let half = plan(&[(1, PointKind::Load), (2, PointKind::Load)]);
-        assert!(
-            !has_hooks_for(&half, &promotion),
-            "it has no hook of the store"
-        );
-        let whole = plan(&[(1, PointKind::Load), (2, PointKind::Store)]);
-        assert!(has_hooks_for(&whole, &promotion));
-        let places = |places: &[u32]| Placement {
-            partial: Vec::new(),
-            places: places.to_vec(),
-        };
-        assert!(hooks_are_placed_for(&promotion, &whole, &places(&[1, 2])));
-        assert!(!hooks_are_placed_for(&promotion, &whole, &places(&[1, 0])));
     }
 
     #[test]
@@ -283,11 +214,11 @@ mod tests {
         let accesses: &[(Source, &[u32], EventKind)] = &[(SEEN, &[2], EventKind::Read)];
         for _ in 0..3 * RUNS_SEEN {
             let (record, run) = run(false, accesses);
-            findings.add(&record, &run, &plan(&[]));
+            findings.add(&record, &run, &plan());
         }
         assert_eq!(findings.promotions(&[]), []);
         let (record, run) = run(true, accesses);
-        findings.add(&record, &run, &plan(&[]));
+        findings.add(&record, &run, &plan());
         assert_eq!(findings.promotions(&[]).len(), 1);
     }
 
@@ -301,7 +232,7 @@ mod tests {
         let audited = |candidates: &[u32], kind| {
             let mut findings = Findings::default();
             let (record, run) = run(false, &[(SEEN, candidates, kind)]);
-            findings.add(&record, &run, &plan(&[]));
+            findings.add(&record, &run, &plan());
             findings.promotions(&before)
         };
         let added = audited(&[7], EventKind::Write);

@@ -24,7 +24,7 @@
 //!
 //! Intervals are only as good as the hooks that measure them: those fence the
 //! readings of the clock against the access and wait for a store to become
-//! visible (`crates/instrumenter/src/hooks/mod.rs`), and the clocks of all processors are
+//! visible (`crates/instrumenter/src/hooks/emit.rs`), and the clocks of all processors are
 //! taken to agree, as on machines with an invariant time-stamp counter.
 
 use super::decoded_run::DecodedRun;

@@ -9,7 +9,7 @@
 //! (floating-point, wrapping increments). Their load has a hook, their store none,
 //! and the placement says so.
 
-use crate::hooks::{DID_NOT_HAPPEN, Hooks, READ_CLOCK_AFTER_STORE, READ_CLOCK_BEFORE, WRITE};
+use crate::hooks::emit::{DID_NOT_HAPPEN, Hooks, READ_CLOCK_AFTER_STORE, WRITE};
 use inkwell::IntPredicate;
 use inkwell::builder::BuilderError;
 use inkwell::llvm_sys::LLVMAtomicRMWBinOp as Op;
@@ -19,9 +19,6 @@ use inkwell::values::{
     PointerValue, StructValue,
 };
 use sketch_model::SiteId;
-
-/// The first bit of [`DID_NOT_HAPPEN`].
-const DID_NOT_HAPPEN_SHIFT: u64 = 30;
 
 /// An atomic read-modify-write.
 pub struct Update<'ctx> {
@@ -68,60 +65,34 @@ impl<'ctx> Hooks<'ctx> {
         update: &Update<'ctx>,
         stores: bool,
     ) -> Result<bool, BuilderError> {
-        let Some(next) = update.instruction.get_next_instruction() else {
-            return Ok(false);
-        };
         if stores && !self.can_compute(update) {
             return Ok(false);
         }
-        self.stand_before(update.instruction);
-        let wide = self.context.i64_type();
-        let address = self
-            .builder
-            .build_ptr_to_int(update.address, wide, "failsketch.address")?;
         if let Some(slot) = arm_slot {
-            let arguments = [
-                self.narrow(slot.into()).into(),
-                address.into(),
-                self.narrow(update.size.into()).into(),
-            ];
-            self.builder.build_call(self.arm, &arguments, "")?;
+            self.stand_before(update.instruction);
+            self.arm(slot, update.address, update.size)?;
         }
-        let before = self.read_clock(READ_CLOCK_BEFORE)?;
-        self.stand_between(update.instruction, next);
         // Others see the update when it has left the store buffer, whichever of
         // its two points this is.
-        let after = self.read_clock(READ_CLOCK_AFTER_STORE)?;
-        let (old, succeeded) = self.outcome(update)?;
-        let (value, flags) = if stores {
+        let at = (update.instruction, update.address);
+        self.bracket(self.site(site), at, READ_CLOCK_AFTER_STORE, || {
+            let (old, succeeded) = self.outcome(update)?;
+            if !stores {
+                let value = self.widened(old, update.size)?;
+                return Ok((self.narrow(update.size.into()), value));
+            }
             let new = self.new_value(update, old)?;
-            let flags = self.narrow(WRITE | u64::from(update.size));
-            let flags = match succeeded {
-                Some(succeeded) => {
-                    let failed = self.builder.build_not(succeeded, "")?;
-                    let narrow = self.context.i32_type();
-                    let failed = self.builder.build_int_z_extend(failed, narrow, "")?;
-                    let shift = self.narrow(DID_NOT_HAPPEN_SHIFT);
-                    let failed = self.builder.build_left_shift(failed, shift, "")?;
-                    self.builder.build_or(flags, failed, "")?
-                }
-                None => flags,
-            };
-            (new, flags)
-        } else {
-            (old, self.narrow(update.size.into()))
-        };
-        let value = self.widened(value, update.size)?;
-        let arguments = [
-            self.narrow(site.0.into()).into(),
-            flags.into(),
-            address.into(),
-            value.into(),
-            before.into(),
-            after.into(),
-        ];
-        self.builder.build_call(self.access, &arguments, "")?;
-        debug_assert_eq!(DID_NOT_HAPPEN, 1 << DID_NOT_HAPPEN_SHIFT);
+            let mut flags = self.narrow(WRITE | u64::from(update.size));
+            if let Some(succeeded) = succeeded {
+                let failed = self.builder.build_not(succeeded, "")?;
+                let narrow = self.context.i32_type();
+                let failed = self.builder.build_int_z_extend(failed, narrow, "")?;
+                let shift = self.narrow(DID_NOT_HAPPEN.trailing_zeros().into());
+                let failed = self.builder.build_left_shift(failed, shift, "")?;
+                flags = self.builder.build_or(flags, failed, "")?;
+            }
+            Ok((flags, self.widened(new, update.size)?))
+        })?;
         Ok(true)
     }
 

@@ -11,7 +11,8 @@
 //! to `char` in loads and stores: what they point to need not be a string.
 
 use crate::branches::source_branches::SourceBranches;
-use crate::hooks::{Hooks, place_behind, result_of};
+use crate::hooks::emit::{Hooks, Runtime};
+use crate::hooks::{place_behind, result_of};
 use crate::sites::locate::operands;
 use inkwell::builder::BuilderError;
 use inkwell::llvm_sys::core::{
@@ -113,10 +114,7 @@ impl<'ctx> Hooks<'ctx> {
         }
         let bits = self.widened(value, size)?;
         let what = flags | u64::from(size) | u64::from(number) << 16;
-        let site = self.narrow(site.0.into());
-        let arguments = [site.into(), self.narrow(what).into(), bits.into()];
-        self.builder.build_call(self.value, &arguments, "")?;
-        Ok(())
+        self.call(Runtime::Value, &[self.site(site), self.narrow(what), bits])
     }
 }
 

@@ -22,12 +22,14 @@ use inkwell::module::Module;
 use inkwell::targets::TargetData;
 use inkwell::values::{
     AsValueRef, BasicValueEnum, FunctionValue, InstructionOpcode, InstructionValue, Operand,
+    PointerValue,
 };
 use sketch_model::{
     Placement, PointKind, Purpose, Site, SiteId, Statement, StatementId, TrackingPlan,
 };
 use std::collections::{HashMap, HashSet};
 use std::rc::Rc;
+use sync_functions::SyncFunction;
 
 /// Hooks every site of `plan` that lives in `module`, adding to `placement`.
 /// `branches` are those of the module before optimisation. Answers whether
@@ -302,10 +304,12 @@ fn fits(kind: PointKind, instruction: InstructionValue<'_>) -> bool {
         )
         | (PointKind::Branch, InstructionOpcode::Switch) => true,
         (PointKind::Branch, InstructionOpcode::Br) => instruction.is_conditional().unwrap_or(false),
-        (
-            PointKind::Call | PointKind::Sync(_),
-            InstructionOpcode::Call | InstructionOpcode::Invoke,
-        ) => !is_intrinsic(instruction),
+        (PointKind::Call, InstructionOpcode::Call | InstructionOpcode::Invoke) => {
+            !is_intrinsic(instruction)
+        }
+        (PointKind::Sync(_), InstructionOpcode::Call | InstructionOpcode::Invoke) => {
+            sync_function(instruction).is_some()
+        }
         _ => false,
     }
 }
@@ -318,17 +322,21 @@ fn is_update(instruction: InstructionValue<'_>) -> bool {
 }
 
 pub(crate) fn is_intrinsic(call: InstructionValue<'_>) -> bool {
-    // The callee is a call's last operand.
-    let callee = call
-        .get_num_operands()
-        .checked_sub(1)
-        .and_then(|last| call.get_operand(last));
-    match callee {
-        Some(Operand::Value(BasicValueEnum::PointerValue(callee))) => {
-            callee.get_name().to_bytes().starts_with(b"llvm.")
-        }
-        _ => false,
+    callee(call).is_some_and(|callee| callee.get_name().to_bytes().starts_with(b"llvm."))
+}
+
+/// What is called, which is a call's last operand.
+fn callee(call: InstructionValue<'_>) -> Option<PointerValue<'_>> {
+    match call.get_operand(call.get_num_operands().checked_sub(1)?) {
+        Some(Operand::Value(BasicValueEnum::PointerValue(callee))) => Some(callee),
+        _ => None,
     }
+}
+
+/// The synchronisation function that is called; a macro may call others at its
+/// place.
+fn sync_function(call: InstructionValue<'_>) -> Option<&'static SyncFunction> {
+    sync_functions::named(callee(call)?.get_name().to_str().ok()?)
 }
 
 /// What a hook must know of a load or store; `None` if it cannot carry its value.
@@ -412,7 +420,8 @@ fn hook<'ctx>(
         // Hooked by what is read out of all its copies.
         PointKind::Branch => return Ok(false),
         PointKind::Sync(_) => {
-            let Some(object) = value(0) else {
+            let object = sync_function(instruction).and_then(|f| value(f.object.into()));
+            let Some(object) = object else {
                 return Ok(false);
             };
             hooks.synchronisation(site.id, instruction, object)?;

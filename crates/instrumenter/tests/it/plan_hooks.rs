@@ -7,9 +7,9 @@ use inkwell::context::Context;
 use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module;
 use inkwell::values::AnyValue;
-use sketch_model::{BuildId, Placement, Purpose, TrackingPlan};
-use slicer::plan_variants;
-use slicer::{ModuleInput, Program, backward_slice};
+use sketch_model::{BuildId, LocationName, Placement, Purpose, TrackingPlan};
+use slicer::{ModuleInput, PlanRequest, Program, backward_slice, plan_iteration};
+use sync_functions::SYNC_FUNCTIONS;
 
 const SOURCE: &str = r#"#include <pthread.h>
 struct box { int size; int label; };
@@ -30,12 +30,23 @@ int made(int n)
     pthread_mutex_lock(&lock);
     return 10 / box->size;
 }
+void note(void *m);
+#define LOCK(m) (note(m), pthread_mutex_lock(m))
+void noted(void)
+{
+    LOCK(&lock);
+    rest = 10 / level;
+}
 "#;
 
 /// The hooked function, its plan for σ = 1, and where the hooks stand.
 fn hooked(line: u32, function: &str) -> (String, TrackingPlan, Placement) {
+    hooked_in(SOURCE, line, function)
+}
+
+fn hooked_in(source: &str, line: u32, function: &str) -> (String, TrackingPlan, Placement) {
     let folder = tempfile::tempdir().unwrap();
-    let unoptimised = bitcode(folder.path(), SOURCE, &["-Xclang", "-disable-llvm-passes"]);
+    let unoptimised = bitcode(folder.path(), source, &["-Xclang", "-disable-llvm-passes"]);
     let input = ModuleInput {
         name: "p.c",
         bitcode: &unoptimised,
@@ -43,10 +54,11 @@ fn hooked(line: u32, function: &str) -> (String, TrackingPlan, Placement) {
     let program = Program::load(BuildId("test".into()), &[input]).unwrap();
     let failing = program.statement_at(None, "p.c", line).unwrap();
     let slice = backward_slice(&program, failing, &[], &|_| None);
-    let plan = plan_variants(&program, &slice, 1, &[], &|_| None).remove(0);
-    let branches = modules::branches(folder.path(), SOURCE, &plan);
+    let iteration = plan_iteration(&program, &slice, &PlanRequest::all(1), &|_| None);
+    let plan = iteration.plans[0].clone();
+    let branches = modules::branches(folder.path(), source, &plan);
     let context = Context::create();
-    let optimised = bitcode(folder.path(), SOURCE, &[]);
+    let optimised = bitcode(folder.path(), source, &[]);
     let buffer = MemoryBuffer::create_from_memory_range_copy(&optimised, "p");
     let module = Module::parse_bitcode_from_buffer(&buffer, &context).unwrap();
     let mut placement = Placement::default();
@@ -107,4 +119,67 @@ fn a_watchpoint_is_aimed_as_soon_as_the_address_is_computed() {
             "__failsketch_access",
         ],
     );
+}
+
+#[test]
+fn of_the_calls_at_one_place_only_the_one_that_synchronises_is_bracketed() {
+    let (text, _, _) = hooked(25, "noted");
+    assert_eq!(
+        text.matches("@__failsketch_sync_begin(").count(),
+        1,
+        "{text}"
+    );
+    assert_in_order(
+        &text,
+        &[
+            "note",
+            "__failsketch_sync_begin",
+            "pthread_mutex_lock",
+            "__failsketch_sync_end",
+        ],
+    );
+}
+
+/// A row of the table is all that a synchronisation function takes.
+#[test]
+fn every_function_of_the_table_is_hooked_on_its_object() {
+    let mut source = String::from("char object, other; int level = 1; int rest;\n");
+    let mut calls = String::new();
+    for known in SYNC_FUNCTIONS {
+        let name = known.name;
+        source.push_str(&format!("int {name}(void *, void *, void *, void *);\n"));
+        let argument = |number| match number == known.object {
+            true => "&object",
+            false => "&other",
+        };
+        let arguments: Vec<&str> = (0..4).map(argument).collect();
+        calls.push_str(&format!("    {name}({});\n", arguments.join(", ")));
+    }
+    source.push_str(&format!(
+        "void all(void)\n{{\n{calls}    rest = 10 / level;\n}}\n"
+    ));
+    let line = source.lines().count() as u32 - 1;
+    let (text, plan, _) = hooked_in(&source, line, "all");
+    let object = Some(LocationName::Global("object".to_owned()));
+    for (known, site) in SYNC_FUNCTIONS.iter().zip(order_sites(&plan)) {
+        assert_eq!(site.location, object, "{}", known.name);
+        let hooked = [
+            "__failsketch_sync_begin",
+            known.name,
+            "__failsketch_sync_end",
+        ];
+        let own = format!("__failsketch_sync_begin(i32 {}, ", site.id.0);
+        let from = text
+            .find(&own)
+            .unwrap_or_else(|| panic!("no {own} in\n{text}"));
+        assert_in_order(&text[from - 1..], &hooked);
+        let on_object = format!("{own}i64 ptrtoint (ptr @object to i64))");
+        assert!(text.contains(&on_object), "no {on_object} in\n{text}");
+    }
+    assert_eq!(order_sites(&plan).count(), SYNC_FUNCTIONS.len());
+}
+
+fn order_sites(plan: &TrackingPlan) -> impl Iterator<Item = &sketch_model::Site> {
+    let sites = plan.sites.iter();
+    sites.filter(|site| site.purpose == Purpose::Order)
 }

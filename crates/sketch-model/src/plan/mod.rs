@@ -9,6 +9,7 @@ pub(crate) mod text;
 
 use crate::{BuildId, LocationName, PointKind, Schema, SiteId, Statement, StatementId, Tier};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 
 /// The hardware offers four watchpoints a thread.
 pub const WATCH_SLOTS: usize = 4;
@@ -161,6 +162,20 @@ impl TrackingPlan {
     pub fn all_statements(&self) -> impl Iterator<Item = &Statement> {
         self.statements.iter().chain(&self.beside)
     }
+}
+
+/// An access that a hook must record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Need {
+    pub statement: StatementId,
+    pub writes: bool,
+}
+
+/// A location that may hand over to hooks, and those that must take over.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Promotion {
+    pub location: LocationName,
+    pub needs: BTreeSet<Need>,
 }
 
 /// Where the hooks of a plan ended up after optimisation.

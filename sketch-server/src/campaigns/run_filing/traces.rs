@@ -14,6 +14,7 @@ use diagnosis::campaign::traced_runs::{KeptTrace, StoredTrace, TRACED, traced_pl
 use sketch_model::{
     BuildId, CampaignId, FailureSignature, Placement, RunRecord, Slice, TracedRun, VariantRef,
 };
+use slicer::PlanRequest;
 use std::num::NonZeroUsize;
 use std::sync::Arc;
 
@@ -154,11 +155,12 @@ impl Desk {
         }
         let sigma = FOLLOWED.min(slice.entries.len() as u32);
         let build = &campaign.identity.build;
-        let plans = self.tools.workshop.plans(build, slice, sigma, &[]);
-        let (Ok(mut plans), Ok(code)) = (plans, self.code(build, None)?) else {
+        let ask = PlanRequest::all(sigma);
+        let planned = self.tools.workshop.plan(build, slice, &ask);
+        let (Ok(mut planned), Ok(code)) = (planned, self.code(build, None)?) else {
             return Ok(());
         };
-        let Some(whole) = plans.pop() else {
+        let Some(whole) = planned.plans.pop() else {
             return Ok(());
         };
         let plan = traced_plan(whole);

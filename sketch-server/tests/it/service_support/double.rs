@@ -13,6 +13,7 @@ use sketch_model::{
     TrackPoint, TrackingPlan, Why,
 };
 use sketch_server::workshop::{BuildCode, TrackedBinary, Workshop, WorkshopError};
+use slicer::{Iteration, PlanRequest};
 use std::sync::Arc;
 use test_support::records;
 
@@ -177,13 +178,13 @@ impl Workshop for Double {
         2
     }
 
-    fn plans(
+    fn plan(
         &self,
         _: &BuildId,
         slice: &Slice,
-        sigma: u32,
-        _: &[StatementId],
-    ) -> Result<Vec<TrackingPlan>, WorkshopError> {
+        ask: &PlanRequest,
+    ) -> Result<Iteration, WorkshopError> {
+        let sigma = ask.sigma;
         let tracked = &slice.entries[..(sigma as usize).min(slice.entries.len())];
         let site = |(number, entry): (usize, &SliceEntry)| {
             let (point, statement) = (&entry.points[0], entry.statement.id.0);
@@ -207,7 +208,8 @@ impl Workshop for Double {
                 false => Tier::Inline,
             })
         };
-        Ok((0..=self.watching).map(plan).collect())
+        let plans = (0..=self.watching).map(plan).collect();
+        Ok(Iteration::new(plans, ask))
     }
 
     fn track(&self, _: &BuildId, plan: &TrackingPlan) -> Result<TrackedBinary, WorkshopError> {

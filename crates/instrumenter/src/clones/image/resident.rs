@@ -28,9 +28,7 @@ use inkwell::llvm_sys::prelude::LLVMValueRef;
 use inkwell::module::Module;
 use inkwell::values::{AsValueRef, FunctionValue};
 use std::collections::BTreeSet;
-
-/// Functions that start a thread, and which of their arguments is its routine.
-const STARTS_THREAD: [(&str, u32); 2] = [("pthread_create", 2), ("thrd_create", 1)];
+use sync_functions::SYNC_FUNCTIONS;
 
 /// Those of `functions` that are entered once and have loops.
 pub fn resident(module: &Module<'_>, functions: &[String]) -> BTreeSet<String> {
@@ -63,10 +61,12 @@ fn name(function: FunctionValue<'_>) -> String {
 /// `main` and the start routines that are named where their threads are made.
 fn roots(module: &Module<'_>) -> BTreeSet<String> {
     let mut roots: BTreeSet<String> = BTreeSet::from(["main".to_owned()]);
-    for (starter, argument) in STARTS_THREAD {
-        let Some(starter) = module.get_function(starter) else {
+    for known in SYNC_FUNCTIONS {
+        let starter = module.get_function(known.name);
+        let (Some(starter), Some(argument)) = (starter, known.starts) else {
             continue;
         };
+        let argument = u32::from(argument);
         // SAFETY: the function is alive, and so are its uses and their users; an
         // argument is asked for only where there are so many.
         unsafe {

@@ -6,8 +6,7 @@ use inkwell::memory_buffer::MemoryBuffer;
 use inkwell::module::Module;
 use instrumenter::SourceBranches;
 use sketch_model::{BuildId, Slice, TrackingPlan};
-use slicer::plan;
-use slicer::{ModuleInput, Program, backward_slice};
+use slicer::{ModuleInput, PlanRequest, Program, backward_slice, plan};
 use std::{fs, path::Path, process::Command};
 
 /// Compiles a source to optimised bitcode, or as the flags say.
@@ -47,7 +46,9 @@ pub fn whole_plan(folder: &Path, text: &str, failing_line: u32) -> TrackingPlan 
 /// As a server makes it: the one that watches most.
 pub fn server_plan(folder: &Path, text: &str, failing_line: u32) -> TrackingPlan {
     let (program, slice) = sliced(folder, text, failing_line);
-    slicer::plan_variants(&program, &slice, u32::MAX, &[], &|_| None).remove(0)
+    let ask = PlanRequest::all(u32::MAX);
+    let iteration = slicer::plan_iteration(&program, &slice, &ask, &|_| None);
+    iteration.plans[0].clone()
 }
 
 fn sliced(folder: &Path, text: &str, failing_line: u32) -> (Program, Slice) {
