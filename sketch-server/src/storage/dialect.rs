@@ -19,8 +19,10 @@ pub struct Dialect {
     pub skip_locked: &'static str,
     /// The numbers of a JSON list, with the list as `$2`.
     pub numbers: &'static str,
-    /// Goes before the statement that adds runs: makes their builds known, to be claimed.
-    pub known_builds: &'static str,
+    /// Whether servers may share the database.
+    pub shared: bool,
+    /// Adds runs and returns the ids of those that are new; `{values}` are their rows.
+    pub add_runs: &'static str,
     /// Which pending runs are this server's; `$3` is its name.
     pub ours: &'static str,
     /// Finds the oldest campaign to prepare; `$1` is the name of this server.

@@ -71,24 +71,16 @@ pub struct Added {
 impl Insert for Added {
     async fn insert(&self, rows: &[Row]) -> Result<HashSet<String>, StorageError> {
         let mut rows: Vec<&Row> = rows.iter().collect();
-        if !self.dialect.known_builds.is_empty() {
+        if self.dialect.shared {
             // Always in one order: two servers that are sent the same runs would
             // otherwise wait for each other.
             rows.sort_by(|a, b| a.id.cmp(&b.id));
         }
-        let values: Vec<String> = (0..rows.len()).map(placeholders).collect();
-        let Dialect {
-            now, known_builds, ..
-        } = self.dialect;
-        // One statement is one transaction. `WHERE TRUE`: SQLite would take the `ON`
-        // for that of a join.
-        let insert = format!(
-            "WITH given (id, build, campaign, iteration, plan, record) AS (VALUES {}){known_builds}
-             INSERT INTO runs (id, build, campaign, iteration, plan, record, received)
-             SELECT id, build, campaign, iteration, plan, record, {now} FROM given WHERE TRUE
-             ON CONFLICT (id) DO NOTHING RETURNING id",
-            values.join(", ")
-        );
+        let now = self.dialect.now;
+        let values = (0..rows.len()).map(|row| placeholders(row, now));
+        let values = values.collect::<Vec<String>>().join(", ");
+        // One statement is one transaction.
+        let insert = self.dialect.add_runs.replace("{values}", &values);
         let mut insert = sqlx::query(AssertSqlSafe(insert)).persistent(false);
         for row in rows {
             insert = insert.bind(&row.id).bind(&row.build).bind(row.campaign);
@@ -104,9 +96,9 @@ impl Insert for Added {
 }
 
 /// Where the values of a row go.
-fn placeholders(row: usize) -> String {
-    let numbers: Vec<String> = (1..=6).map(|n| format!("${}", row * 6 + n)).collect();
-    format!("({})", numbers.join(", "))
+fn placeholders(row: usize, now: &str) -> String {
+    let [a, b, c, d, e, f] = [1, 2, 3, 4, 5, 6].map(|number| row * 6 + number);
+    format!("(${a}, ${b}, ${c}, ${d}, ${e}, ${f}, {now})")
 }
 
 struct Arriving {

@@ -49,9 +49,15 @@ pub static POSTGRES: Dialect = Dialect {
     no_bytes: "''",
     skip_locked: "FOR UPDATE SKIP LOCKED",
     numbers: "SELECT value::BIGINT FROM json_array_elements_text($2::JSON)",
-    known_builds: ", known AS (
-        INSERT INTO builds (build) SELECT DISTINCT build FROM given ORDER BY 1
-        ON CONFLICT DO NOTHING)",
+    shared: true,
+    // Also makes their builds known, to be claimed.
+    add_runs: "WITH given (id, build, campaign, iteration, plan, record, received) AS (
+            VALUES {values}),
+         known AS (
+            INSERT INTO builds (build) SELECT DISTINCT build FROM given ORDER BY 1
+            ON CONFLICT DO NOTHING)
+         INSERT INTO runs (id, build, campaign, iteration, plan, record, received)
+         SELECT * FROM given ON CONFLICT (id) DO NOTHING RETURNING id",
     ours: "AND build IN (SELECT build FROM builds WHERE holder = $3)",
     claim_job: "UPDATE campaigns SET holder = $1 FROM (
             SELECT id FROM campaigns

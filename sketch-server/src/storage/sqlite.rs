@@ -34,7 +34,9 @@ pub static SQLITE: Dialect = Dialect {
     no_bytes: "x''",
     skip_locked: "",
     numbers: "SELECT value FROM json_each($2)",
-    known_builds: "",
+    shared: false,
+    add_runs: "INSERT INTO runs (id, build, campaign, iteration, plan, record, received)
+        VALUES {values} ON CONFLICT (id) DO NOTHING RETURNING id",
     ours: "",
     claim_job: "SELECT id FROM campaigns WHERE preparing = 1 ORDER BY id LIMIT 1",
 };
