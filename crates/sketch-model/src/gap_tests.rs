@@ -56,6 +56,11 @@ fn samples() -> Vec<Gap> {
             limit_ppm: 5_000,
             on_permille: 437,
         },
+        MappingsNotLookedAt { most: 4096 },
+        AgentDefect {
+            doing: nasty(),
+            message: nasty(),
+        },
         CrashCaptureUnfinished,
         CrashCapturedInSandbox,
         OnlyFirstSignalCaptured,

@@ -4,7 +4,8 @@
 use crate::storage_support::{Place, campaign, filed, new, run, sketch};
 use diagnosis::campaign::{PlanRuns, Steering};
 use sketch_model::{
-    BuildId, CampaignId, CampaignState, Gap, Placement, Schema, Slice, Tier, VariantRef,
+    AgentId, BuildId, CampaignId, CampaignState, ClockTie, Gap, Placement, RunRecord, Schema,
+    Slice, Tier, VariantRef,
 };
 use sketch_server::storage::{
     Arrival, BlobId, BuildCounts, Changes, CountedAs, Database, IterationRecord, Retention,
@@ -512,7 +513,16 @@ async fn a_database_of_the_last_release_is_carried_on() {
     assert_eq!(iteration.patch, BlobId("p".into()));
     assert_eq!(kept(&storage, variant).await, ["failing", "successful"]);
     let pending = storage.pending(9).await.unwrap();
-    assert_eq!(pending[0].record, run("pending", None, true));
+    assert_eq!(
+        pending[0].record,
+        RunRecord {
+            agent: AgentId("agent".into()),
+            wall_us: 0,
+            cpu_us: 0,
+            clock: ClockTie::default(),
+            ..run("pending", None, true)
+        }
+    );
     let counts = storage.build_counts(&BuildId("ab".into())).await.unwrap();
     let expected = BuildCounts {
         runs: 3,
