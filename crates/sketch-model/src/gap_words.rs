@@ -250,7 +250,9 @@ impl Display for Gap {
             ),
             Gap::AgentDefect { doing, message } => write!(
                 f,
-                "internal error of the agent while {doing}: {message}; please report it"
+                "internal error of the agent while {}: {}; please report it",
+                printable(doing),
+                printable(message)
             ),
             Gap::CheckerFailed { because } => match because {
                 CheckerFailure::NotStarted { errno } => {
