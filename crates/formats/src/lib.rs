@@ -1,9 +1,10 @@
 //! Bytes and text of others, read without trust.
 //!
-//! Every room that reads what an attacker may have chosen reads it through here:
-//! one cursor, one reader and one editor of ELF files, one reader of the kernel's
-//! perf records, one of `/proc/PID/maps`. Any bytes give an answer; none panics,
-//! and nothing is allocated because a length in the bytes asks for it.
+//! One cursor, one reader and one editor of ELF files, one reader of the kernel's
+//! perf records, one of `/proc/PID/maps`, for every room that meets such bytes. Any
+//! bytes give an answer; none panics, and nothing is allocated because a length in the
+//! bytes asks for it. Which other rooms see bytes that a stranger chose is in
+//! ARCHITECTURE.md, "Whose bytes".
 //!
 //! Deliberately absent: files (but for [`elf_edit`], which edits one in place) and
 //! Intel PT itself, which the crate `pt-decoder` gives to libipt.

@@ -1,6 +1,7 @@
-//! The engine thread: owns all campaigns, runs jobs, answers steering.
+//! The engine thread: the only one of this server that changes campaigns; it runs jobs
+//! and answers steering.
 //!
-//! A single owner of all campaigns needs no locks and sees runs in the order in
+//! A single thread needs no locks and sees runs in the order in
 //! which they arrived. It works through the pending runs in batches, keeps at most
 //! one preparing job going beside it (LLVM takes a core), and sleeps otherwise.
 //! Requests never wait for it except to steer, which it answers between two batches.

@@ -10,7 +10,7 @@ pub enum Steering {
     Stop,
     /// Go on where it ended.
     Resume,
-    /// The next σ now, without waiting for the stop rule.
+    /// The next σ now, without waiting for enough runs.
     Widen,
     /// The last sketch is the answer.
     Declare,

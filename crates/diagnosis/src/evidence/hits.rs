@@ -32,7 +32,7 @@ use sketch_model::{
 use std::collections::BTreeMap;
 
 /// How long after an access its hit may be handled for the two records to be
-/// the same access: the cost of a hit, and a little (DESIGN §4: 12–24 µs).
+/// the same access: the cost of a hit, and a little (12–24 µs on the development machine).
 const HANDLING_NS: u64 = 50_000;
 
 /// How many probes are compared with one hit. An honest record has a few in

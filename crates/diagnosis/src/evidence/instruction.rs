@@ -1,6 +1,6 @@
 //! What a machine instruction did to memory, and where the value is now.
 //!
-//! Memory read again after a hit may hold another thread's value (DESIGN §4);
+//! Memory read again after a hit may hold another thread's value;
 //! the registers of the sample cannot. This file finds the instruction that
 //! ends at a program counter and says which register, if any, holds the value
 //! that it loaded or stored. Only forms in which the register *certainly* holds

@@ -1,5 +1,5 @@
 //! Order predictors: the seven patterns of accesses to one location by two
-//! threads (DESIGN §5).
+//! threads.
 //!
 //! * Two accesses by different threads, nothing written in between: **WR** (the
 //!   read sees that write), **RW**, **WW**.

@@ -1,7 +1,7 @@
 //! All observed runs of one tracked build, counted as they come.
 //!
 //! Runs of different builds are not pooled: probing changes how often a program
-//! fails (DESIGN §4), so the caller keeps one population a variant. Adding is
+//! fails, so the caller keeps one population a variant. Adding is
 //! independent of order, and a run counts once: storage takes a run id only the
 //! first time that it comes, so there is no second record of a run to choose from.
 //!

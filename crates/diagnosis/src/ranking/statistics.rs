@@ -125,7 +125,7 @@ pub fn f_half(precision: f64, recall: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// The figures of DESIGN §4.
+    /// What a perfect predictor proves after a few failures.
     #[test]
     fn few_recurrences_prove_little() {
         let lower = |n: f64| (wilson(1.0, n).0 * 100.0).round() / 100.0;

@@ -15,7 +15,7 @@
 //! run and a few successful ones give a hint: whatever is best there is worth
 //! following, and a σ at which nothing good shows is left at once. An end needs
 //! proof: at least two failing runs, and with them as many successful ones as make
-//! a perfect predictor significant after correction (DESIGN §4), hundreds for two
+//! a perfect predictor significant after correction, hundreds for two
 //! failing runs, tens for three.
 
 use super::statistics::fisher;

@@ -54,6 +54,8 @@ fn comments_name_only_what_exists() {
         let comments = text.lines().filter_map(|line| line.split_once("//"));
         for (_, comment) in comments {
             let missing = paths_in(comment).filter(|path| !exists(path, &file));
+            // A document by its title and section, which no path finds.
+            let missing = missing.chain(comment.contains("DESIGN §").then_some("DESIGN"));
             gone.extend(missing.map(|path| format!("{}: {path}", file.display())));
         }
     }
