@@ -65,6 +65,14 @@ pub struct Hook {
     pub caller: Option<StatementId>,
 }
 
+impl Hook {
+    /// The location whose writes it records.
+    fn writes(&self) -> Option<&LocationName> {
+        let records = self.aspect == Aspect::Store && self.placed;
+        self.location.as_ref().filter(|_| records)
+    }
+}
+
 /// The hooks of a plan as they were placed: the same in all runs of a build, and
 /// therefore made once and shared.
 pub type Hooks = Arc<BTreeSet<Hook>>;
@@ -84,6 +92,8 @@ pub struct Coverage {
     pub watched: BTreeSet<(StatementId, LocationName)>,
     /// Accesses of which at least one value is unknown.
     pub blurred: BTreeSet<(StatementId, u32, LocationName)>,
+    /// Accesses of which some values other than zero are known by their sign alone.
+    pub summarised: BTreeSet<(StatementId, u32, LocationName)>,
     /// Statements that share code with others in a hit.
     pub ambiguous: BTreeSet<StatementId>,
     /// Locations with too many accesses to analyse.
@@ -102,13 +112,14 @@ impl Hash for Coverage {
             branches_traced,
             watched,
             blurred,
+            summarised,
             ambiguous,
             saturated,
             unknown_order,
         } = self;
         hooks.len().hash(state);
         (complete, branches_complete, branches_traced).hash(state);
-        (watched, blurred, ambiguous).hash(state);
+        (watched, blurred, summarised, ambiguous).hash(state);
         (saturated, unknown_order).hash(state);
     }
 }
@@ -337,6 +348,12 @@ impl Coverage {
         let its = its.take_while(|h| h.statement == statement);
         let mut fitting = its.filter(|h| h.caller == caller && fits(h)).peekable();
         fitting.peek().is_some() && fitting.all(|h| h.placed)
+    }
+
+    /// Whether hooks record writes to a location.
+    fn sees_written(&self, location: &LocationName) -> bool {
+        let mut stores = self.hooks.iter();
+        stores.any(|hook| hook.writes() == Some(location))
     }
 
     /// Whether the watch can vouch for a statement without a hook.

@@ -12,7 +12,7 @@
 //! copy of a whole record) does so in successful runs too, which is what the ranking
 //! compares with. Where writes were lost, the run cannot tell.
 
-use super::{Aspect, Coverage, Detector, Found, RecordedRun, value};
+use super::{Coverage, Detector, Found, Hook, RecordedRun, value};
 use crate::evidence::order::Evidence;
 use crate::sketch::sentences::Names;
 use sketch_model::{
@@ -50,11 +50,8 @@ impl Detector for UnsetMemory {
 
 fn observe(recorded: &RecordedRun<'_>, found: &mut Found) {
     let (evidence, plan) = (recorded.evidence, recorded.plan);
-    let stores = found.coverage.hooks.iter();
-    let written: BTreeSet<LocationName> = stores
-        .filter(|hook| hook.aspect == Aspect::Store && hook.placed)
-        .filter_map(|hook| hook.location.clone())
-        .collect();
+    let hooks = found.coverage.hooks.clone();
+    let written: BTreeSet<&LocationName> = hooks.iter().filter_map(Hook::writes).collect();
     let lost = evidence.run.thinned.iter().filter(|lost| lost.writes);
     let lost: BTreeSet<&LocationName> = lost.map(|lost| &lost.location).collect();
     let writes = writes(&evidence.run.trace.events);

@@ -108,6 +108,9 @@ fn observe_thinned(recorded: &RecordedRun<'_>, found: &mut Found) {
             found.coverage.blurred.insert(place);
             continue;
         }
+        if non_zero {
+            found.coverage.summarised.insert(place);
+        }
         let shapes = [
             (zero, ValueShape::Zero),
             (non_zero, ValueShape::NonZero),
@@ -153,14 +156,19 @@ pub(super) fn can_deny(coverage: &Coverage, predictor: &Predictor) -> bool {
         statement,
         column,
         location,
+        shape,
         caller,
-        ..
     } = predictor
     else {
         return false;
     };
     let place = (*statement, *column, location.clone());
     if !coverage.complete || coverage.blurred.contains(&place) {
+        return false;
+    }
+    // Of a summary one knows zero, non-zero and negative, and no more.
+    let needs_each_value = matches!(shape, ValueShape::Equals(_) | ValueShape::Unwritten);
+    if needs_each_value && coverage.summarised.contains(&place) {
         return false;
     }
     let of_call = location.is_of_call();
@@ -171,7 +179,11 @@ pub(super) fn can_deny(coverage: &Coverage, predictor: &Predictor) -> bool {
         Aspect::Call => of_call && h.column == *column,
         Aspect::Branch => false,
     });
-    hooked || (caller.is_none() && coverage.watched(*statement, location))
+    match shape {
+        // A watchpoint begins after the first writes: it cannot tell what had none.
+        ValueShape::Unwritten => hooked && coverage.sees_written(location),
+        _ => hooked || (caller.is_none() && coverage.watched(*statement, location)),
+    }
 }
 
 /// "`x = y;` (main, a.c:3), called by `f();` (main, a.c:9), saw queue.length as 0"

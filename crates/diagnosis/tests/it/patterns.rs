@@ -2,9 +2,13 @@
 //! of one-line runs (see `support`).
 
 use crate::support::*;
+use diagnosis::evidence::decoded_run::ThinnedAccess;
 use diagnosis::evidence::order::Evidence;
 use diagnosis::{Answer, Observations, observe};
-use sketch_model::{OrderPattern, Placement, Predictor, PredictorClass, SiteId, ValueShape};
+use sketch_model::{
+    Interval, OrderPattern, Placement, PointKind, Predictor, PredictorClass, SeenShapes, SiteId,
+    StatementId, ThreadIndex, Tsc, ValueShape,
+};
 
 const ALL: &[u32] = &[1, 2, 3, 4, 5];
 
@@ -318,6 +322,64 @@ fn a_value_that_nothing_had_written_is_told_from_one_that_was() {
     ] {
         assert_eq!(seen(script).answer(&from_nowhere), wanted, "{script}");
     }
+}
+
+/// Of accesses that were too many one knows zero, non-zero and negative: neither
+/// which small number it was nor whether anything had been written before.
+#[test]
+fn a_summary_of_values_denies_only_what_it_summarises() {
+    let summary = |zero, non_zero| ThinnedAccess {
+        thread: ThreadIndex(0),
+        site: SiteId(3),
+        statement: StatementId(1),
+        column: 7,
+        location: queue_mut(),
+        writes: false,
+        lost: Interval {
+            earliest: Tsc(2),
+            latest: Tsc(9),
+        },
+        shapes: SeenShapes {
+            zero,
+            non_zero,
+            negative: false,
+        },
+    };
+    let answers = |thinned| {
+        let mut run = run("r", true, "A:W2@1=0 A:R1@1=0 A:R1@9=0");
+        run.thinned = vec![thinned];
+        let observed = observe(&run, &plan(ALL), &everything_placed());
+        use ValueShape::*;
+        [NonZero, Negative, Equals(7), Unwritten].map(|shape| observed.answer(&value(1, shape)))
+    };
+    use Answer::*;
+    assert_eq!(
+        answers(summary(true, true)),
+        [Held, NotHeld, Unobserved, Unobserved]
+    );
+    assert_eq!(
+        answers(summary(true, false)),
+        [NotHeld, NotHeld, NotHeld, NotHeld]
+    );
+}
+
+/// Only hooks on the read and on writes can tell that nothing was written.
+#[test]
+fn a_watch_or_a_read_alone_does_not_deny_a_value_from_nowhere() {
+    let mut watched = value(6, ValueShape::Unwritten);
+    if let Predictor::Value { column, .. } = &mut watched {
+        *column = 0;
+    }
+    assert_eq!(seen("A:R6@1=0!").answer(&watched), Answer::Unobserved);
+
+    let mut reads_only = plan(ALL);
+    reads_only
+        .sites
+        .retain(|site| site.kind != PointKind::Store);
+    let run = run("r", false, "A:R1@1=0");
+    let observed = observe(&run, &reads_only, &everything_placed());
+    let from_nowhere = value(1, ValueShape::Unwritten);
+    assert_eq!(observed.answer(&from_nowhere), Answer::Unobserved);
 }
 
 #[test]
