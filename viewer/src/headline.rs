@@ -6,7 +6,7 @@
 use crate::facts;
 use sketch_model::{FailureSketch, OrderPattern, Predictor, PredictorClass, SketchStep};
 
-/// "`unlock(q->mut);` in consumer read queue.mut = NULL and touched memory that it may not touch."
+/// "`unlock(q->mut);` in consumer read queue.mut = NULL and accessed invalid memory."
 /// Backticks mark code. `None` if the sketch has no failing step.
 pub fn what_failed(sketch: &FailureSketch) -> Option<String> {
     let step = facts::failing_step(sketch)?;
@@ -57,12 +57,12 @@ fn kind(sketch: &FailureSketch) -> &str {
 
 fn in_words(kind: &str) -> String {
     match kind {
-        "SIGSEGV" => "touched memory that it may not touch (SIGSEGV)".to_owned(),
-        "SIGBUS" => "touched memory that has nothing behind it (SIGBUS)".to_owned(),
-        "SIGABRT" => "gave up: a check of the program or of its memory failed (SIGABRT)".to_owned(),
-        "SIGFPE" => "computed what has no result, as a division by zero (SIGFPE)".to_owned(),
-        "SIGILL" => "came to an instruction that does not exist (SIGILL)".to_owned(),
-        "SIGTRAP" => "came to a trap in the code (SIGTRAP)".to_owned(),
+        "SIGSEGV" => "accessed invalid memory (SIGSEGV)".to_owned(),
+        "SIGBUS" => "accessed memory that has no backing (SIGBUS)".to_owned(),
+        "SIGABRT" => "aborted: a check of the program or of its heap failed (SIGABRT)".to_owned(),
+        "SIGFPE" => "divided by zero or overflowed (SIGFPE)".to_owned(),
+        "SIGILL" => "executed an illegal instruction (SIGILL)".to_owned(),
+        "SIGTRAP" => "executed a trap instruction (SIGTRAP)".to_owned(),
         kind if kind.starts_with("exit code") => format!("made the program end with {kind}"),
         "hang" => "waits for ever".to_owned(),
         kind => format!("failed with {kind}"),

@@ -76,9 +76,9 @@ pub fn provenance(sketch: &FailureSketch) -> Vec<(&'static str, String)> {
     }
     if !p.promoted.is_empty() {
         facts.push((
-            "Handed over",
+            "No longer watched",
             format!(
-                "{}: hooks record every access that a watchpoint found; few runs still watch",
+                "{}: hooks now record every access; 1 run in 16 still checks",
                 names(&p.promoted)
             ),
         ));

@@ -1,4 +1,4 @@
-//! Values and control that a library carries from one call to another.
+//! Data flow through library functions: pthread_join, setjmp, thread-specific keys, exceptions.
 //!
 //! A thread's result comes out of `pthread_join`, a key's value out of
 //! `pthread_getspecific`, `longjmp`'s argument out of `setjmp`, a thrown object

@@ -96,8 +96,8 @@ fn how_far(c: &CampaignSummary) -> Markup {
     html! {
         @match (&c.problem, c.state) {
             (Some(problem), _) => (sentence(problem)),
-            (None, CampaignState::Preparing) => { "σ " (c.sigma) ", making the tracked build" },
-            (None, CampaignState::Settled) if c.declared => { "σ " (c.sigma) ", by a developer's word" },
+            (None, CampaignState::Preparing) => { "σ " (c.sigma) ", building the tracked program" },
+            (None, CampaignState::Settled) if c.declared => { "closed by a developer at σ = " (c.sigma) },
             (None, _) => {
                 "σ " (c.sigma) ", iteration " (c.iteration) ": " (count(c.tracked_failing)) " failing, "
                 (count(c.tracked_successful)) " successful"
@@ -109,7 +109,7 @@ fn how_far(c: &CampaignSummary) -> Markup {
 /// First, last, and the days between as small bars.
 fn seen(seen: Option<&Seen>) -> Markup {
     let Some(seen) = seen else {
-        return html! { span.fine { "not noted" } };
+        return html! { span.fine { "unknown" } };
     };
     let last_day = seen.days.last().map_or(0, |(day, _)| *day);
     let span = Seen::DAYS as u64;

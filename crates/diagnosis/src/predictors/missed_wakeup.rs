@@ -65,8 +65,8 @@ impl Detector for MissedWakeup {
         };
         let [read, wrote, slept] = [read, wrote, slept].map(|s| names.phrase(*s));
         Some(format!(
-            "{wrote} wrote {location} after {read} read it, and the reader's {slept} then waited \
-             in vain"
+            "{wrote} wrote {location} after {read} read it, and the reader's {slept} then \
+             waited and was never woken (missed wakeup)"
         ))
     }
 }

@@ -83,7 +83,7 @@ fn each_class_words_its_own_predictors() {
         (
             order(OrderPattern::Rws, &[1, 2, 3]),
             "statement 2 wrote queue after statement 1 read it, and the reader's statement 3 \
-             then waited in vain",
+             then waited and was never woken (missed wakeup)",
         ),
     ] {
         assert_eq!(sentence(&predictor, &names), expected);

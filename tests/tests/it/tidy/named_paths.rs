@@ -66,6 +66,26 @@ fn comments_name_only_what_exists() {
 }
 
 #[test]
+fn documents_name_only_what_exists() {
+    let inside = std::fs::read_dir(root().join("docs")).expect("docs");
+    let docs = inside.map(|entry| Path::new("docs").join(entry.expect("an entry").file_name()));
+    let documents = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"].map(Into::into);
+    let documents = docs
+        .chain(documents)
+        .filter(|path| path.extension().is_some_and(|e| e == "md"));
+    let mut gone = Vec::new();
+    for document in documents {
+        let text = read(&document);
+        let missing = paths_in(&text).filter(|path| !exists(path, &document));
+        gone.extend(missing.map(|path| format!("{}: {path}", document.display())));
+    }
+    assert!(
+        gone.is_empty(),
+        "documents name what is not there: {gone:#?}"
+    );
+}
+
+#[test]
 fn words_that_are_paths_are_recognised() {
     let found: Vec<_> =
         paths_in("see docs/statistics.md, `src/lib.rs` and a/{b,c}.rs; http://x/y").collect();
