@@ -57,6 +57,25 @@ impl Costs {
     }
 }
 
+/// What tracking one run may cost.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Budget {
+    /// The share of processor time.
+    pub share: f64,
+    /// What it may cost before it has earned anything.
+    pub bucket_ns: u64,
+}
+
+impl Budget {
+    /// Of a run for which nobody keeps an account.
+    pub fn of_share(share: f64) -> Budget {
+        Budget {
+            share,
+            bucket_ns: BUCKET_NS,
+        }
+    }
+}
+
 /// What came of it.
 #[derive(Debug, Default)]
 pub struct Report {
@@ -86,11 +105,12 @@ pub struct Steward {
 }
 
 impl Steward {
-    /// `share` is the part of processor time that tracking may cost; `None` for
-    /// any. Pays the first credit in.
-    pub fn new(region: LiveRegion, share: Option<f64>, costs: Costs) -> Steward {
+    /// `budget` is what tracking may cost; `None` for any. Pays the bucket in.
+    pub fn new(region: LiveRegion, budget: Option<Budget>, costs: Costs) -> Steward {
+        let share = budget.map(|budget| budget.share);
         let terms = Terms {
             share: share.unwrap_or(1.0),
+            bucket_ns: budget.map_or(BUCKET_NS, |budget| budget.bucket_ns),
             ticks_per_ns: costs.ticks_per_ns,
             hit_ns: costs.hit_ns,
         };
@@ -173,7 +193,7 @@ impl Steward {
     pub fn too_many_switches(&self) -> Option<u64> {
         let share = self.share?;
         let seen = self.switches.seen();
-        let most_ns = (BUCKET_NS as f64 + share * self.cpu_ns as f64) / 2.0;
+        let most_ns = (self.terms.bucket_ns as f64 + share * self.cpu_ns as f64) / 2.0;
         (seen as f64 * SWITCH_NS as f64 > most_ns).then_some(seen)
     }
 
@@ -257,7 +277,7 @@ impl Steward {
         self.govern(ended);
         let hits_ns = self.hits as f64 * self.terms.hit_ns as f64;
         let left_ns = self.region.credit() as f64 / self.terms.ticks_per_ns;
-        let first = BUCKET_NS as f64;
+        let first = self.terms.bucket_ns as f64;
         // Deposits are net of hits, so what is missing is all the rest: start, hooks,
         // aiming, turning, and switches while watching went on.
         let cost_ns = match self.share {
@@ -274,6 +294,7 @@ impl Steward {
                 began,
                 ended,
                 cost_ns: cost_ns as u64,
+                owed_ns: 0,
             },
             ended: self.ended,
             switches: self.switches.seen(),
@@ -307,7 +328,8 @@ mod tests {
             start: None,
         };
         let region = RegionFile::create(&settings).expect("a region");
-        let mut steward = Steward::new(region.live().expect("mapped"), share, COSTS);
+        let budget = share.map(Budget::of_share);
+        let mut steward = Steward::new(region.live().expect("mapped"), budget, COSTS);
         let file = File::from(region.fd().try_clone_to_owned().expect("a descriptor"));
         let header = offset_of!(Region, header);
         let control = offset_of!(Region, control);

@@ -3,14 +3,15 @@
 //! A token bucket. A share of the processor time that the program uses flows in;
 //! what hooks and hits cost flows out. Recording starts with a full bucket, so
 //! that a short program is recorded whole: a run never costs more than the
-//! bucket plus the share. An empty bucket turns recording off, and a level of
+//! bucket plus the share. How large the bucket is, the ledger says
+//! ([`super::ledger`]). An empty bucket turns recording off, and a level of
 //! refill turns it on again. That level doubles each time recording did not last
 //! (a hot loop should pause long and rarely, not flicker: turning costs too) and
 //! falls back once it did.
 
 use sketch_model::{Pause, PauseReason, Tsc};
 
-/// The bucket, in nanoseconds of overhead.
+/// The bucket of a run of which nothing is known, in nanoseconds of overhead.
 pub const BUCKET_NS: u64 = 10_000_000;
 /// The lowest refill that turns recording on, as a fraction of the bucket.
 const LEVELS: u32 = 4;
@@ -55,6 +56,7 @@ pub enum Turn {
 pub struct Terms {
     /// The share of processor time, for example 0.01.
     pub share: f64,
+    pub bucket_ns: u64,
     pub ticks_per_ns: f64,
     pub hit_ns: u64,
 }
@@ -90,7 +92,7 @@ impl Governor {
 
     /// Ticks that a full bucket holds.
     pub fn bucket(terms: &Terms) -> i64 {
-        (BUCKET_NS as f64 * terms.ticks_per_ns) as i64
+        (terms.bucket_ns as f64 * terms.ticks_per_ns) as i64
     }
 
     pub fn step(&mut self, reading: Reading) -> Action {
@@ -182,6 +184,7 @@ mod tests {
 
     const TERMS: Terms = Terms {
         share: 0.01,
+        bucket_ns: BUCKET_NS,
         ticks_per_ns: 2.0,
         hit_ns: 10_000,
     };

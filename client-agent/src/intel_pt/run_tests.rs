@@ -91,7 +91,7 @@ fn record(kernel: Box<dyn Kernel>, check: &str) -> RunRecord {
         failing_exits: Vec::new(),
         hang: None,
         check: Some(check.into()),
-        max_overhead: None,
+        budget: None,
         trap_budget: 4096,
         watch_way: crate::policy::WatchWay::default(),
         costs: LazyCell::new(|| Costs::measure(false)),

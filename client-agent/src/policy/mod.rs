@@ -5,6 +5,7 @@
 pub(crate) mod file;
 pub(crate) mod settings;
 
+use crate::governor::ledger::LOAN_SECONDS;
 use crate::process::hang::HangPolicy;
 use crate::process::hang::progress::Rule;
 use crate::stderr_log::say;
@@ -73,6 +74,9 @@ pub struct Policy {
     pub privacy: Privacy,
     /// How much CPU time tracking may cost, in percent; 0 sets no limit.
     pub max_overhead: f64,
+    /// How many seconds of CPU time a program may owe for tracking that it has not
+    /// earned yet; 0 forbids it.
+    pub loan_seconds: f64,
     /// How many times the original's CPU time a tracked build may use before it is
     /// withdrawn; the governor's limit is far lower, this is for when it fails.
     pub max_slowdown: f64,
@@ -99,11 +103,12 @@ impl Default for Policy {
     fn default() -> Policy {
         Policy {
             track: 1.0,
-            canary: 0.25,
+            canary: 0.5,
             report_successes: 1.0,
             privacy: Privacy::Full,
             max_overhead: 1.0,
-            max_slowdown: 2.0,
+            loan_seconds: LOAN_SECONDS,
+            max_slowdown: 10.0,
             trap_budget: 4096,
             watch_way: WatchWay::default(),
             intel_pt: false,
@@ -135,6 +140,10 @@ impl Policy {
         (self.max_overhead > 0.0).then_some(self.max_overhead / 100.0)
     }
 
+    pub fn loan_ns(&self) -> u64 {
+        (self.loan_seconds * 1e9) as u64
+    }
+
     /// The first thing that makes no sense, in words.
     pub fn fault(&self) -> Option<String> {
         let share = |name: &str, value: f64| {
@@ -149,6 +158,11 @@ impl Policy {
                     let given = self.max_overhead;
                     format!("max_overhead = {given} is not between 0 and 100 percent")
                 })
+            })
+            .or_else(|| {
+                let given = self.loan_seconds;
+                (!(0.0..=3600.0).contains(&given))
+                    .then(|| format!("loan_seconds = {given} is not between 0 and 3600 seconds"))
             })
             .or_else(|| {
                 let given = self.max_slowdown;

@@ -4,8 +4,9 @@ use crate::cli::RunArguments;
 use crate::delivery::spool::Worth;
 use crate::delivery::upstream::Upstream;
 use crate::error::AgentError;
-use crate::governor::ledger::{Ledger, Reserved};
-use crate::governor::run_governor::Costs;
+use crate::governor::ledger::{Cost, Ledger, Reserved};
+use crate::governor::run_governor::{Budget, Costs};
+use crate::governor::token_bucket::BUCKET_NS;
 use crate::intel_pt::PtSource;
 use crate::patches::canary::{self, Canary};
 use crate::patches::tracked_build::{self, PatchSource, TrackedBuild};
@@ -129,7 +130,7 @@ impl<'a> Session<'a> {
                 failing_exits: settings.policy.fail_exits.clone(),
                 hang: settings.policy.hang(),
                 check: settings.policy.check.clone(),
-                max_overhead: settings.policy.overhead_share(),
+                budget: settings.policy.overhead_share().map(Budget::of_share),
                 trap_budget: settings.policy.trap_budget,
                 watch_way: settings.policy.watch_way,
                 costs: LazyCell::new(measure),
@@ -169,29 +170,38 @@ impl<'a> Session<'a> {
             named,
             ..
         } = self;
+        if let (Some(budget), Some(_)) = (&mut recorder.budget, &ledger) {
+            budget.bucket_ns = next.reserved.bucket_ns.max(BUCKET_NS);
+        }
         let named = named.as_ref().and_then(|named| named.as_ref().ok());
         let tracked = named.or(tracked.as_ref());
         let tracked = tracked.filter(|build| next.tracked && Some(build.variant) == next.variant);
         let counts = next.variant.and_then(|variant| {
             let upstream = settings.upstream.as_ref()?;
-            Some(canary_path(upstream, settings, known, variant))
+            Some((canary_path(upstream, settings, known), variant))
         });
-        let mut keep = |record: RunRecord| {
-            if let Some(ledger) = &ledger {
-                let cost = record.variant.map(|_| record.tracking.cost_ns);
-                ledger.settle(record.cpu_us.saturating_mul(1000), next.reserved, cost);
-            }
-            if let Some(path) = &counts {
+        let mut keep = |mut record: RunRecord| {
+            let mut seen_ns = 0;
+            if let Some((path, variant)) = &counts {
                 let mut canary = Canary::load(path);
                 canary.add(
                     &record,
                     next.expected.as_ref(),
                     settings.policy.max_slowdown,
                 );
-                if let Some(reason) = canary.withdrawn() {
+                if let Some(reason) = canary.withdrawn(*variant) {
                     say(format_args!("the tracked build is withdrawn: {reason}"));
                 }
                 canary.save(path);
+                seen_ns = canary.seen_cost_ns(*variant);
+            }
+            if let Some(ledger) = &ledger {
+                let cost = record.variant.map(|_| Cost {
+                    ns: record.tracking.cost_ns.max(seen_ns),
+                    was_cut_off: !record.tracking.pauses.is_empty(),
+                });
+                let cpu_ns = record.cpu_us.saturating_mul(1000);
+                record.tracking.owed_ns = ledger.settle(cpu_ns, next.reserved, cost);
             }
             keep_record(record, settings, store.as_mut());
         };
@@ -216,7 +226,7 @@ impl<'a> Session<'a> {
             variant: None,
             tracked: true,
             expected: None,
-            reserved: Reserved::default(),
+            reserved: Reserved::none(),
             gaps: Vec::new(),
         };
         match &self.named {
@@ -262,8 +272,8 @@ impl<'a> Session<'a> {
             next.gaps.extend(reason);
             next.tracked = false;
         }
-        if let (Some(ledger), Some(_), true) = (self.ledger(), next.variant, next.tracked) {
-            match ledger.admit() {
+        if let (Some(ledger), Some(variant), true) = (self.ledger(), next.variant, next.tracked) {
+            match ledger.admit(variant.campaign) {
                 Ok(reserved) => next.reserved = reserved,
                 Err(reason) => {
                     next.gaps.push(reason);
@@ -286,19 +296,20 @@ impl<'a> Session<'a> {
     fn ledger(&self) -> Option<Ledger> {
         let share = self.settings.policy.overhead_share()?;
         let cache = &self.settings.cache;
-        Some(Ledger::of_build(cache, &self.known.build.0, share))
+        let loan_ns = self.settings.policy.loan_ns();
+        Some(Ledger::of_build(cache, &self.known.build.0, share, loan_ns))
     }
 
     /// Whether policy or canary let this run go with the original, and what the
     /// record should say of it, if anything.
     fn withheld(&self, variant: Option<VariantRef>) -> Option<Option<Gap>> {
         let (variant, upstream) = (variant?, self.settings.upstream.as_ref()?);
-        let canary = Canary::load(&canary_path(upstream, &self.settings, self.known, variant));
-        if let Some(because) = canary.withdrawn().cloned() {
+        let canary = Canary::load(&canary_path(upstream, &self.settings, self.known));
+        if let Some(because) = canary.withdrawn(variant).cloned() {
             return Some(Some(Gap::TrackedBuildWithdrawn { because }));
         }
         let policy = &self.settings.policy;
-        (!by_chance(policy.track * canary.share(policy.canary))).then_some(None)
+        (!by_chance(policy.track * canary.share(variant, policy.canary))).then_some(None)
     }
 
     /// Makes the assigned build unless it is there already. The result is the
@@ -347,13 +358,8 @@ fn patch_source<'s>(upstream: &'s Upstream, settings: &'s Settings) -> PatchSour
     }
 }
 
-fn canary_path(
-    upstream: &Upstream,
-    settings: &Settings,
-    known: &KnownProgram,
-    variant: VariantRef,
-) -> PathBuf {
-    canary::beside(&patch_source(upstream, settings).cache_path(known, variant))
+fn canary_path(upstream: &Upstream, settings: &Settings, known: &KnownProgram) -> PathBuf {
+    canary::file(&settings.cache, &upstream.origin(), &known.build)
 }
 
 /// True with the given probability.

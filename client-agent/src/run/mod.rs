@@ -8,7 +8,7 @@ pub(crate) mod program;
 pub(crate) mod repeat;
 
 use crate::error::AgentError;
-use crate::governor::run_governor::{Costs, Steward};
+use crate::governor::run_governor::{Budget, Costs, Steward};
 use crate::intel_pt::{PtRefusal, PtSource, TraceRequest, Tracing};
 use crate::patches::tracked_build::TrackedBuild;
 use crate::policy::WatchWay;
@@ -65,8 +65,8 @@ pub struct Recorder {
     pub hang: Option<HangPolicy>,
     /// The operator's command that judges runs that ended well.
     pub check: Option<String>,
-    /// The share of processor time that tracking may cost; `None` for any.
-    pub max_overhead: Option<f64>,
+    /// What tracking the next run may cost; `None` for any.
+    pub budget: Option<Budget>,
     /// How often watchpoints may be aimed in one run.
     pub trap_budget: u64,
     /// Whether there may be any.
@@ -309,9 +309,9 @@ impl Supervisor<'_> {
             start: tracked.and_then(TrackedBuild::start),
         };
         let started = RegionFile::create(&settings).and_then(|region| {
-            let share = recorder.max_overhead.filter(|_| tracked.is_some());
-            let costs = share.map_or(Costs::NONE, |_| *recorder.costs);
-            let steward = Steward::new(region.live()?, share, costs);
+            let budget = recorder.budget.filter(|_| tracked.is_some());
+            let costs = budget.map_or(Costs::NONE, |_| *recorder.costs);
+            let steward = Steward::new(region.live()?, budget, costs);
             let collector = Collector::start(own_socket, steward)
                 .map_err(|e| AgentError::call("starting a thread", e))?;
             Ok((region, collector))

@@ -7,8 +7,8 @@
 //! that would hide a panic. `FAILSKETCH_SOAK` makes it many more cases.
 
 use super::*;
-use crate::governor::ledger::Ledger;
-use crate::governor::run_governor::{Costs, Steward};
+use crate::governor::ledger::{Cost, Ledger, Reserved};
+use crate::governor::run_governor::{Budget, Costs, Steward};
 use crate::process::modules::{MOST_MODULES, ModuleCache};
 use crate::process::region::{RegionFile, RegionSettings};
 use crate::process::supervise::Ending;
@@ -77,7 +77,7 @@ fn recorder() -> Recorder {
         failing_exits: vec![3],
         hang: None,
         check: None,
-        max_overhead: Some(0.01),
+        budget: Some(Budget::of_share(0.01)),
         trap_budget: 16,
         watch_way: WatchWay::Ring,
         costs: LazyCell::new(|| Costs::NONE),
@@ -295,8 +295,8 @@ fn damaged_run(seed: u64, recorder: &mut Recorder, tracked: &TrackedBuild) -> Ru
         ticks_per_ns: 2.0,
         hit_ns: 20_000,
     };
-    let share = (random.below(4) > 0).then_some(0.01);
-    let mut steward = Steward::new(scene.region.live().expect("mapped"), share, costs);
+    let budget = (random.below(4) > 0).then(|| Budget::of_share(0.01));
+    let mut steward = Steward::new(scene.region.live().expect("mapped"), budget, costs);
     for _ in 0..12 {
         let hits = random.next() % 100;
         steward.look(hits);
@@ -382,10 +382,14 @@ proptest! {
             kept.set(Some(recorder));
             check_bounds(&record);
             let folder = tempfile::tempdir().expect("a folder");
-            let ledger = Ledger::of_build(folder.path(), "ab", 0.01);
+            let ledger = Ledger::of_build(folder.path(), "ab", 0.01, 0);
             for _ in 0..3 {
-                let reserved = ledger.admit().unwrap_or_default();
-                ledger.settle(record.cpu_us * 1000, reserved, Some(record.tracking.cost_ns));
+                let reserved = ledger.admit(VARIANT.campaign).unwrap_or(Reserved::none());
+                let cost = Cost {
+                    ns: record.tracking.cost_ns,
+                    was_cut_off: !record.tracking.pauses.is_empty(),
+                };
+                ledger.settle(record.cpu_us * 1000, reserved, Some(cost));
             }
             if seed % 4 == 0 {
                 let level = [Privacy::Full, Privacy::Shapes, Privacy::ControlFlowOnly];

@@ -42,6 +42,14 @@ pub struct TrackingRecord {
     /// What hooks and hits cost by the governor's account, in nanoseconds.
     #[serde(default)]
     pub cost_ns: u64,
+    /// What the program owed on this machine after the run: tracking that it has not
+    /// earned yet.
+    #[serde(default, skip_serializing_if = "is_nothing")]
+    pub owed_ns: u64,
+}
+
+fn is_nothing(ns: &u64) -> bool {
+    *ns == 0
 }
 
 impl TrackingRecord {
