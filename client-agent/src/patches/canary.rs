@@ -89,9 +89,9 @@ impl Canary {
     /// Counts a run and judges. `slowdown` is the most that the tracked build
     /// may use of the original's CPU time, as a factor.
     pub fn add(&mut self, record: &RunRecord, expected: Option<&FailureKind>, slowdown: f64) {
-        let tally = match record.variant {
-            Some(_) => &mut self.tracked,
-            None => &mut self.original,
+        let tally = match record.execution.is_original() {
+            false => &mut self.tracked,
+            true => &mut self.original,
         };
         tally.add(record, expected);
         if self.withdrawn.is_none() {

@@ -20,7 +20,7 @@ use runtime::layout::{
     WATCH_READY,
 };
 use sketch_model::{
-    AgentId, BuildId, CampaignId, Privacy, RuntimeAddress, Tier, VariantRef, WatchHit,
+    AgentId, BuildId, CampaignId, Execution, Privacy, RuntimeAddress, Tier, VariantRef, WatchHit,
 };
 use std::{
     cell::{Cell, LazyCell},
@@ -372,7 +372,7 @@ proptest! {
         thread_local! {
             static SHARED: (Cell<Option<Recorder>>, TrackedBuild) = (
                 Cell::new(Some(recorder())),
-                TrackedBuild::that_is(&PROGRAM, VARIANT),
+                TrackedBuild::that_is(&PROGRAM, Execution::Tracked(VARIANT)),
             );
         }
         SHARED.with(|(kept, tracked)| {
