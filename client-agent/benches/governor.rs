@@ -155,7 +155,7 @@ fn run(
     assert!(output.expect("the agent starts").status.success());
     let record = common::read_record(&file);
     row.cpu_ms.push(record.cpu_us as f64 / 1000.0);
-    if record.variant.is_some() {
+    if !record.execution.is_original() {
         row.tracked += 1;
         row.coverage += record.tracking.coverage();
         row.cost_ms += record.tracking.cost_ns as f64 / 1e6;

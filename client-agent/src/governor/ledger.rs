@@ -103,11 +103,12 @@ pub struct Cost {
 }
 
 impl Account {
-    /// Sets aside what a tracked run usually costs, on credit where `loan_ns` allows it;
-    /// `None` if that is not there.
-    fn admit(&mut self, campaign: CampaignId, loan_ns: u64) -> Option<Reserved> {
+    /// Sets aside what a tracked run usually costs, on credit if it is for a campaign and
+    /// `loan_ns` allows it; `None` if that is not there.
+    fn admit(&mut self, campaign: Option<CampaignId>, loan_ns: u64) -> Option<Reserved> {
         let price = i64::try_from(self.excess_ns).unwrap_or(i64::MAX);
         if self.balance_ns < price.max(1) {
+            let campaign = campaign?;
             let of_another = self.borrower.is_some_and(|borrower| borrower != campaign);
             if self.balance_ns < 0 && of_another {
                 return None;
@@ -181,7 +182,7 @@ impl Ledger {
     }
 
     /// Whether a tracked build may run now; the sentence says why not.
-    pub fn admit(&self, campaign: CampaignId) -> Result<Reserved, Gap> {
+    pub fn admit(&self, campaign: Option<CampaignId>) -> Result<Reserved, Gap> {
         let (admitted, account) = self
             .account
             .change(|account| (account.admit(campaign, self.loan_ns), *account));
@@ -207,7 +208,7 @@ mod tests {
     use std::fs;
 
     const MS: u64 = 1_000_000;
-    const ONE: CampaignId = CampaignId(1);
+    const ONE: Option<CampaignId> = Some(CampaignId(1));
 
     fn whole(ns: u64) -> Option<Cost> {
         Some(Cost {
@@ -304,14 +305,14 @@ mod tests {
     fn a_debt_made_for_one_diagnosis_is_paid_before_another_borrows() {
         let mut account = simulate(0.01, 10_000 * MS, (0..400).map(|_| (15 * MS, 40 * MS))).account;
         account.used_ns = 3_600_000 * MS;
-        assert!(account.admit(CampaignId(2), 10_000 * MS).is_none());
+        assert!(account.admit(Some(CampaignId(2)), 10_000 * MS).is_none());
         assert!(account.admit(ONE, 10_000 * MS).is_some());
         let mut paid = Account {
             balance_ns: 0,
             borrower: None,
             ..account
         };
-        assert!(paid.admit(CampaignId(2), 10_000 * MS).is_some());
+        assert!(paid.admit(Some(CampaignId(2)), 10_000 * MS).is_some());
     }
 
     #[test]

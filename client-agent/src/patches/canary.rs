@@ -179,7 +179,7 @@ impl Canary {
     /// Counts a run and judges. `slowdown` is the most that the tracked build
     /// may use of the original's CPU time, as a factor.
     pub fn add(&mut self, record: &RunRecord, expected: Option<&FailureKind>, slowdown: f64) {
-        let Some(variant) = record.variant else {
+        let Some(variant) = record.execution.tracked() else {
             self.original.add(record, expected);
             return;
         };

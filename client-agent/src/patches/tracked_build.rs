@@ -11,7 +11,7 @@ use crate::run::program::KnownProgram;
 use code_patch::PublicKey;
 use formats::elf::ElfFacts;
 use runtime::layout::START_MARK;
-use sketch_model::VariantRef;
+use sketch_model::{Execution, VariantRef};
 use std::{
     ffi::CString,
     fs::{self, File},
@@ -28,7 +28,7 @@ use std::{
 /// A verified tracked build, ready to execute.
 #[derive(Debug)]
 pub struct TrackedBuild {
-    pub variant: VariantRef,
+    pub execution: Execution,
     file: OwnedFd,
     main: MainModule,
     start: Option<u64>,
@@ -42,13 +42,13 @@ impl TrackedBuild {
 
     /// One that is the program itself, for tests of what comes after a run.
     #[cfg(test)]
-    pub fn that_is(program: &KnownProgram, variant: VariantRef) -> TrackedBuild {
+    pub fn that_is(program: &KnownProgram, execution: Execution) -> TrackedBuild {
         let applied = Applied {
             bytes: program.bytes.clone(),
             watches: true,
             version: 1,
         };
-        seal(applied, program, variant).expect("can be sealed")
+        seal(applied, program, execution).expect("can be sealed")
     }
 
     /// Where the runtime in it starts, as its file counts addresses.
@@ -68,7 +68,7 @@ impl TrackedBuild {
     }
 }
 
-/// The tracked build of a patch that the operator names: whatever variant it is of.
+/// The tracked build of a patch that the operator names, of a campaign or made by hand.
 pub fn from_file(
     path: &Path,
     key: Option<&PublicKey>,
@@ -80,12 +80,12 @@ pub fn from_file(
     };
     let bytes = fs::read(path).map_err(unread)?;
     let refused = |e: code_patch::PatchError| AgentError::PatchRefused(e.to_string());
-    let variant = code_patch::open(&bytes, key, now())
+    let execution = code_patch::open(&bytes, key, now())
         .map_err(refused)?
         .manifest()
-        .variant;
-    let result = apply(&bytes, key, program, variant)?;
-    seal(result, program, variant)
+        .execution;
+    let result = apply(&bytes, key, program, execution)?;
+    seal(result, program, execution)
 }
 
 /// Seconds since 1970.
@@ -110,21 +110,22 @@ impl PatchSource<'_> {
         variant: VariantRef,
     ) -> Result<TrackedBuild, AgentError> {
         let key = self.key.ok_or(AgentError::NoKey)?;
+        let execution = Execution::Tracked(variant);
         let cached = self.cache_path(program, variant);
         // A cached patch that no longer passes (expired, or left by another
         // server at the same address) is fetched once more.
         if let Ok(patch) = fs::read(&cached)
-            && let Ok(result) = apply(&patch, key, program, variant)
+            && let Ok(result) = apply(&patch, key, program, execution)
             && self.admit(&result, key, program, variant).is_ok()
         {
-            return seal(result, program, variant);
+            return seal(result, program, execution);
         }
         let patch = self.upstream.patch(variant)?;
-        let result = apply(&patch, key, program, variant)?;
+        let result = apply(&patch, key, program, execution)?;
         self.admit(&result, key, program, variant)?;
         // Only a patch that passed is kept; without a cache it is just slower.
         let _ = write_whole(&cached, &patch);
-        seal(result, program, variant)
+        seal(result, program, execution)
     }
 
     /// Refuses a patch that is older than one that was run before.
@@ -167,21 +168,15 @@ fn apply(
     patch: &[u8],
     key: &PublicKey,
     program: &KnownProgram,
-    variant: VariantRef,
+    execution: Execution,
 ) -> Result<Applied, AgentError> {
     let refused = |e: code_patch::PatchError| AgentError::PatchRefused(e.to_string());
     let patch = code_patch::open(patch, key, now()).map_err(refused)?;
     let manifest = patch.manifest();
-    if manifest.variant != variant || manifest.build != program.build {
+    if manifest.execution != execution || manifest.build != program.build {
         return Err(AgentError::PatchRefused(format!(
-            "it is for campaign {} iteration {} of build {}, and campaign {} iteration {} of \
-             build {} was assigned",
-            manifest.variant.campaign,
-            manifest.variant.iteration,
-            manifest.build,
-            variant.campaign,
-            variant.iteration,
-            program.build
+            "it is for {} of build {}, and {execution} of build {} was assigned",
+            manifest.execution, manifest.build, program.build
         )));
     }
     Ok(Applied {
@@ -201,7 +196,7 @@ struct Applied {
 fn seal(
     Applied { bytes, watches, .. }: Applied,
     program: &KnownProgram,
-    variant: VariantRef,
+    execution: Execution,
 ) -> Result<TrackedBuild, AgentError> {
     let facts = ElfFacts::read(&bytes)
         .ok_or_else(|| AgentError::PatchRefused("its result is not a 64-bit ELF file".into()))?;
@@ -222,7 +217,7 @@ fn seal(
         .map_err(|e| AgentError::call("write of the tracked build", e))?;
     sys::seal_content(file.as_fd()).map_err(|e| AgentError::call("fcntl(F_ADD_SEALS)", e))?;
     Ok(TrackedBuild {
-        variant,
+        execution,
         file: file.into(),
         start: facts.behind_mark(&bytes, &START_MARK.map(u64::to_le_bytes).concat()),
         watches,

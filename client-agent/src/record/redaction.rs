@@ -57,7 +57,8 @@ fn carries_a_value(event: &ProbeEvent) -> bool {
 }
 
 fn shapes(record: &mut RunRecord, secret: &[u8]) {
-    let campaign = record.variant.map_or(0, |variant| variant.campaign.0);
+    let tracked = record.execution.tracked();
+    let campaign = tracked.map_or(0, |variant| variant.campaign.0);
     let mut key = secret.to_vec();
     key.extend_from_slice(&campaign.to_le_bytes());
     let mut disguise = Disguise {

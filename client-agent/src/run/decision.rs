@@ -21,7 +21,7 @@ use crate::run::program::{KnownProgram, ProgramKind};
 use crate::run::{Recorder, Supervisor};
 use crate::stderr_log::say;
 use crate::watchpoints::probe;
-use sketch_model::{AssignmentRequest, FailureKind, Gap, RunRecord, Tier, VariantRef};
+use sketch_model::{AssignmentRequest, Execution, FailureKind, Gap, RunRecord, Tier, VariantRef};
 use std::{cell::LazyCell, fs::File, io::Write, path::PathBuf, thread, time::Duration};
 
 /// A simulated fleet member gives up after this many unanswered questions.
@@ -30,9 +30,9 @@ const AFTER_SILENCE: Duration = Duration::from_secs(1);
 /// Servers take 16 MiB in one request.
 const LARGEST_RECORD: usize = 15 << 20;
 
-/// What the server wants run, and why it may not be.
+/// What the server or the operator wants run, and why it may not be.
 struct Next {
-    variant: Option<VariantRef>,
+    wanted: Execution,
     /// Whether this run is to run it.
     tracked: bool,
     expected: Option<FailureKind>,
@@ -52,8 +52,8 @@ pub struct Session<'a> {
     named: Option<Result<TrackedBuild, Gap>>,
     /// It runs only if the program's account allows, as others do.
     sampled: bool,
-    /// The variant that could not be made, and why: said once, in every record.
-    refused: Option<(VariantRef, Gap)>,
+    /// The tracked build that could not be made, and why: said once, in every record.
+    refused: Option<(Execution, Gap)>,
     /// Why runs go unrecorded: said once.
     unrecorded: Option<Gap>,
     stops_when_finished: bool,
@@ -160,7 +160,10 @@ impl<'a> Session<'a> {
         let Some(next) = asked? else {
             return Ok(None);
         };
-        let ledger = next.variant.and_then(|_| self.ledger());
+        let ledger = match next.wanted.is_original() {
+            true => None,
+            false => self.ledger(),
+        };
         let Session {
             known,
             recorder,
@@ -175,8 +178,8 @@ impl<'a> Session<'a> {
         }
         let named = named.as_ref().and_then(|named| named.as_ref().ok());
         let tracked = named.or(tracked.as_ref());
-        let tracked = tracked.filter(|build| next.tracked && Some(build.variant) == next.variant);
-        let counts = next.variant.and_then(|variant| {
+        let tracked = tracked.filter(|build| next.tracked && build.execution == next.wanted);
+        let counts = next.wanted.tracked().and_then(|variant| {
             let upstream = settings.upstream.as_ref()?;
             Some((canary_path(upstream, settings, known), variant))
         });
@@ -196,7 +199,7 @@ impl<'a> Session<'a> {
                 seen_ns = canary.seen_cost_ns(*variant);
             }
             if let Some(ledger) = &ledger {
-                let cost = record.variant.map(|_| Cost {
+                let cost = (!record.execution.is_original()).then(|| Cost {
                     ns: record.tracking.cost_ns.max(seen_ns),
                     was_cut_off: !record.tracking.pauses.is_empty(),
                 });
@@ -206,10 +209,10 @@ impl<'a> Session<'a> {
             keep_record(record, settings, store.as_mut());
         };
         let run = supervisor.run_recorded(known, tracked, recorder, next.gaps, &mut keep)?;
-        if let (Some(variant), Some(reason)) = (next.variant, run.refused) {
+        if let Some(reason) = run.refused.filter(|_| !next.wanted.is_original()) {
             say(&reason);
             self.tracked = None;
-            self.refused = Some((variant, reason));
+            self.refused = Some((next.wanted, reason));
         }
         if let Some(reason) = run.unrecorded
             && self.unrecorded.as_ref() != Some(&reason)
@@ -223,7 +226,7 @@ impl<'a> Session<'a> {
     /// Asks what to run, and gets it; `None` when the server has finished.
     fn ask(&mut self) -> Result<Option<Next>, AgentError> {
         let mut next = Next {
-            variant: None,
+            wanted: Execution::Original,
             tracked: true,
             expected: None,
             reserved: Reserved::none(),
@@ -231,7 +234,7 @@ impl<'a> Session<'a> {
         };
         match &self.named {
             Some(Ok(build)) => {
-                next.variant = Some(build.variant);
+                next.wanted = build.execution;
                 if !self.sampled {
                     return Ok(Some(next));
                 }
@@ -250,7 +253,9 @@ impl<'a> Session<'a> {
                     return Ok(None);
                 }
                 Ok(assignment) => {
-                    next.variant = assignment.variant;
+                    next.wanted = assignment
+                        .variant
+                        .map_or(Execution::Original, Execution::Tracked);
                     next.expected = assignment.expected;
                     self.silences = 0;
                 }
@@ -268,12 +273,16 @@ impl<'a> Session<'a> {
                 }
             }
         }
-        if let Some(reason) = self.withheld(next.variant) {
+        if let Some(reason) = self.withheld(next.wanted) {
             next.gaps.extend(reason);
             next.tracked = false;
         }
-        if let (Some(ledger), Some(variant), true) = (self.ledger(), next.variant, next.tracked) {
-            match ledger.admit(variant.campaign) {
+        if let Some(ledger) = self.ledger()
+            && next.tracked
+            && !next.wanted.is_original()
+        {
+            let borrower = next.wanted.tracked().map(|variant| variant.campaign);
+            match ledger.admit(borrower) {
                 Ok(reserved) => next.reserved = reserved,
                 Err(reason) => {
                     next.gaps.push(reason);
@@ -284,7 +293,7 @@ impl<'a> Session<'a> {
         // Last, because making a build takes tens of milliseconds. What was set aside for
         // one that cannot be made comes back when the run ends.
         if next.tracked
-            && let Some(reason) = self.prepare_tracked(next.variant)
+            && let Some(reason) = self.prepare_tracked(next.wanted)
         {
             next.gaps.extend(reason);
             next.tracked = false;
@@ -302,8 +311,8 @@ impl<'a> Session<'a> {
 
     /// Whether policy or canary let this run go with the original, and what the
     /// record should say of it, if anything.
-    fn withheld(&self, variant: Option<VariantRef>) -> Option<Option<Gap>> {
-        let (variant, upstream) = (variant?, self.settings.upstream.as_ref()?);
+    fn withheld(&self, wanted: Execution) -> Option<Option<Gap>> {
+        let (variant, upstream) = (wanted.tracked()?, self.settings.upstream.as_ref()?);
         let canary = Canary::load(&canary_path(upstream, &self.settings, self.known));
         if let Some(because) = canary.withdrawn(variant).cloned() {
             return Some(Some(Gap::TrackedBuildWithdrawn { because }));
@@ -314,13 +323,13 @@ impl<'a> Session<'a> {
 
     /// Makes the assigned build unless it is there already. The result is the
     /// reason why it is not.
-    fn prepare_tracked(&mut self, variant: Option<VariantRef>) -> Option<Option<Gap>> {
-        let (variant, upstream) = (variant?, self.settings.upstream.as_ref()?);
-        if self.tracked.as_ref().is_some_and(|t| t.variant == variant) {
+    fn prepare_tracked(&mut self, wanted: Execution) -> Option<Option<Gap>> {
+        let (variant, upstream) = (wanted.tracked()?, self.settings.upstream.as_ref()?);
+        if self.tracked.as_ref().is_some_and(|t| t.execution == wanted) {
             return None;
         }
         if let Some((refused, reason)) = &self.refused
-            && *refused == variant
+            && *refused == wanted
         {
             return Some(Some(reason.clone()));
         }
@@ -342,7 +351,7 @@ impl<'a> Session<'a> {
                         | AgentError::DaemonRefused(_)
                 );
                 if !passing {
-                    self.refused = Some((variant, reason.clone()));
+                    self.refused = Some((wanted, reason.clone()));
                 }
                 Some(Some(reason))
             }

@@ -13,7 +13,7 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 use server_files::private_files::make_private_folder;
 use server_files::signing_key::load_or_make;
-use sketch_model::{CampaignId, PointKind, Site, SourceLocation, Tier, TrackingPlan, VariantRef};
+use sketch_model::{PointKind, Site, SourceLocation, Tier, TrackingPlan};
 use slicer::{Alias, PlanRequest, plan_iteration, slice_from};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -98,11 +98,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         &tracked.deployed,
         code_patch::Terms {
             build: plan.build.clone(),
-            variant: VariantRef {
-                campaign: CampaignId(0),
-                iteration: 1,
-                plan: plan.variant,
-            },
+            variant: None,
             version: 1,
             expires: (now() + LIFE).as_secs(),
             watches_nothing: plan.watched.is_empty(),

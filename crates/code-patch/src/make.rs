@@ -2,7 +2,7 @@
 
 use crate::{PatchError, container::write, sha256_hex};
 use flate2::{Compression, write::DeflateEncoder};
-use sketch_model::{BuildId, PatchManifest, Schema, VariantRef};
+use sketch_model::{BuildId, Execution, PatchId, PatchManifest, Schema, VariantRef};
 use std::io::Write;
 
 /// The server's signing key. Unencrypted: the file's mode protects it.
@@ -42,7 +42,8 @@ impl SecretKey {
 #[derive(Clone, Debug)]
 pub struct Terms {
     pub build: BuildId,
-    pub variant: VariantRef,
+    /// The tracked build of a campaign; `None` for a patch made by hand.
+    pub variant: Option<VariantRef>,
     pub version: u64,
     pub expires: u64,
     pub watches_nothing: bool,
@@ -55,18 +56,33 @@ pub fn make(
     terms: Terms,
     key: &SecretKey,
 ) -> Result<Vec<u8>, PatchError> {
+    let result_sha256 = sha256_hex(result);
     let manifest = PatchManifest {
         schema: Schema::default(),
         build: terms.build,
-        variant: terms.variant,
+        execution: match terms.variant {
+            Some(variant) => Execution::Tracked(variant),
+            None => Execution::Local {
+                patch: PatchId::of_result(&result_sha256),
+            },
+        },
         version: terms.version,
         expires: terms.expires,
         watches_nothing: terms.watches_nothing,
         base_sha256: sha256_hex(base),
-        result_sha256: sha256_hex(result),
+        result_sha256,
         result_size: result.len() as u64,
     };
-    let manifest = serde_json::to_vec(&manifest).map_err(|e| PatchError::Signing(e.to_string()))?;
+    signed(&manifest, base, result, key)
+}
+
+fn signed(
+    manifest: &PatchManifest,
+    base: &[u8],
+    result: &[u8],
+    key: &SecretKey,
+) -> Result<Vec<u8>, PatchError> {
+    let manifest = serde_json::to_vec(manifest).map_err(|e| PatchError::Signing(e.to_string()))?;
     let mut code = DeflateEncoder::new(Vec::new(), Compression::best());
     let corrupt = |e: std::io::Error| PatchError::Corrupt(e.to_string());
     let mut difference = Vec::new();
@@ -82,4 +98,39 @@ pub fn make(
     )
     .map_err(|e| PatchError::Signing(e.to_string()))?;
     Ok(write::container(&signature.into_string(), &signed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{PublicKey, open};
+
+    #[test]
+    fn a_patch_makes_a_tracked_build_and_nothing_else() {
+        let (base, result) = (vec![1; 100], vec![2; 100]);
+        let key = SecretKey::generate().unwrap();
+        let public = PublicKey::from_text(&key.public_key_text().unwrap()).unwrap();
+        let terms = Terms {
+            build: BuildId("ab".into()),
+            variant: None,
+            version: 1,
+            expires: 10,
+            watches_nothing: false,
+        };
+        let patch = make(&base, &result, terms, &key).unwrap();
+        let opened = open(&patch, &public, 1).unwrap();
+        let by_hand = opened.manifest().clone();
+        let patch = PatchId::of_result(&sha256_hex(&result));
+        assert_eq!(by_hand.execution, Execution::Local { patch });
+        let of_p = PatchManifest {
+            execution: Execution::Original,
+            ..by_hand
+        };
+        let patch = signed(&of_p, &base, &result, &key).unwrap();
+        let refused = open(&patch, &public, 1).expect_err("makes nothing");
+        assert!(
+            refused.to_string().contains("names no tracked build"),
+            "{refused}"
+        );
+    }
 }

@@ -56,6 +56,9 @@ pub fn open(bytes: &[u8], key: &PublicKey, now: u64) -> Result<VerifiedPatch, Pa
     let manifest: PatchManifest = serde_json::from_slice(manifest)
         .map_err(|_| PatchError::Malformed("its manifest cannot be read"))?;
     manifest.schema.check("patch")?;
+    if manifest.execution.is_original() {
+        return Err(PatchError::Malformed("it names no tracked build"));
+    }
     if manifest.expires <= now {
         return Err(PatchError::Expired {
             expires: manifest.expires,

@@ -28,7 +28,7 @@ fn patch(key: &SecretKey, base: &[u8]) -> Vec<u8> {
     };
     let terms = Terms {
         build: BuildId("abc".into()),
-        variant,
+        variant: Some(variant),
         version: 3,
         expires: EXPIRES,
         watches_nothing: false,

@@ -10,6 +10,7 @@
 //! lives in the room that needs it.
 
 mod api;
+mod execution;
 mod failure;
 mod gap;
 mod gap_cause_words;
@@ -30,6 +31,7 @@ mod trace;
 
 pub use api::assignments::*;
 pub use api::campaigns::*;
+pub use execution::*;
 pub use failure::*;
 pub use gap::*;
 pub use gap_causes::*;

@@ -1,6 +1,6 @@
 //! What a patch says of itself. The signature covers these words and the code.
 
-use crate::{BuildId, Schema, VariantRef};
+use crate::{BuildId, Execution, Schema};
 use serde::{Deserialize, Serialize};
 
 /// The manifest of a patch from P to a tracked build.
@@ -9,7 +9,9 @@ pub struct PatchManifest {
     #[serde(default)]
     pub schema: Schema,
     pub build: BuildId,
-    pub variant: VariantRef,
+    /// What runs where it is applied: a tracked build of a campaign, or one made by hand.
+    #[serde(rename = "variant")]
+    pub execution: Execution,
     /// Grows with each patch that a server makes: an agent takes none that is older
     /// than what it has run of the campaign.
     pub version: u64,

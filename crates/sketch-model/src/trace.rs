@@ -5,8 +5,8 @@
 //! it must have happened, and only [`TraceEvent::before`] orders two events.
 
 use crate::{
-    Gap, LocationName, RunId, RuntimeAddress, SiteId, StatementId, SyncOp, ThreadIndex, Tsc,
-    VariantRef,
+    Execution, Gap, LocationName, RunId, RuntimeAddress, SiteId, StatementId, SyncOp, ThreadIndex,
+    Tsc,
 };
 use serde::{Deserialize, Serialize};
 
@@ -106,7 +106,8 @@ impl TraceEvent {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ExecutionTrace {
     pub run: RunId,
-    pub variant: VariantRef,
+    #[serde(default, rename = "variant")]
+    pub execution: Execution,
     pub failed: bool,
     /// By thread, then program order.
     pub events: Vec<TraceEvent>,

@@ -8,11 +8,11 @@
 //! certainty; its clock ticks once a nanosecond.
 
 use sketch_model::{
-    AgentId, BuildId, CampaignId, ClockTie, FailureKind, FailureReport, LocationName, Mapping,
-    Outcome, PointKind, Privacy, ProbeEvent, ProbeKind, Purpose, RunId, RunRecord, RuntimeAddress,
-    Schema, Site, SiteId, SourceLocation, StackFrame, Statement, StatementId, StaticAddress,
-    ThreadIndex, ThreadRecord, ThreadStack, Tier, TrackingPlan, TrackingRecord, Tsc, VariantRef,
-    WatchHit, WatchRecord,
+    AgentId, BuildId, CampaignId, ClockTie, Execution, FailureKind, FailureReport, LocationName,
+    Mapping, Outcome, PointKind, Privacy, ProbeEvent, ProbeKind, Purpose, RunId, RunRecord,
+    RuntimeAddress, Schema, Site, SiteId, SourceLocation, StackFrame, Statement, StatementId,
+    StaticAddress, ThreadIndex, ThreadRecord, ThreadStack, Tier, TrackingPlan, TrackingRecord, Tsc,
+    VariantRef, WatchHit, WatchRecord,
 };
 
 /// The build of the usual run and of the usual plan.
@@ -36,7 +36,7 @@ pub fn ended(id: &str, outcome: Outcome) -> RunRecord {
         agent: AgentId("agent-1".into()),
         build: BuildId(BUILD.into()),
         tier: Tier::Inline,
-        variant: None,
+        execution: Execution::Original,
         sampling_probability: 1.0,
         outcome,
         wall_us: 1_000,
@@ -75,7 +75,7 @@ pub trait RunBuilder {
 
 impl RunBuilder for RunRecord {
     fn tracked(mut self, variant: VariantRef) -> RunRecord {
-        self.variant = Some(variant);
+        self.execution = Execution::Tracked(variant);
         self
     }
 
@@ -283,7 +283,7 @@ mod tests {
     #[test]
     fn what_a_test_says_is_in_the_record_and_survives_the_wire() {
         let made = failing("r1").tracked(variant(7, 2, 1)).hit(0).hit(3);
-        assert!(made.failed() && made.variant == Some(variant(7, 2, 1)));
+        assert!(made.failed() && made.execution == Execution::Tracked(variant(7, 2, 1)));
         let slots: Vec<u8> = made.watch.hits.iter().map(|hit| hit.slot).collect();
         assert_eq!((slots, made.watch.counted), (vec![0, 3], 2));
         let text = serde_json::to_string(&made).unwrap();

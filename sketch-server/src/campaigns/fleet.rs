@@ -42,9 +42,9 @@ impl Fleet {
             agent.build = record.build.clone();
             agent.gaps = record.gaps.clone();
             agent.privacy_key = record.secret_fingerprint();
-            let cost = match record.variant {
-                Some(_) => &mut agent.tracked,
-                None => &mut agent.untracked,
+            let cost = match record.execution.is_original() {
+                false => &mut agent.tracked,
+                true => &mut agent.untracked,
             };
             cost.runs += 1;
             cost.failures += u64::from(record.failed());

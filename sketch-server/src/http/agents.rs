@@ -21,8 +21,8 @@ use lru::LruCache;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use sketch_model::{
-    Assignment, AssignmentRequest, Assignments, AssignmentsRequest, BuildId, CampaignId, RunRecord,
-    SiteId, VariantRef,
+    Assignment, AssignmentRequest, Assignments, AssignmentsRequest, BuildId, CampaignId, Execution,
+    RunRecord, SiteId, VariantRef,
 };
 use std::collections::HashSet;
 use std::num::NonZeroUsize;
@@ -65,8 +65,12 @@ pub async fn accept_run(
     principal.speaks_for(&record.agent)?;
     record_check::alone(&record).map_err(contradictory)?;
     known_build(&service, &record.build).await?;
-    if let Some(variant) = record.variant {
-        known_variant(&service, &record, variant).await?;
+    match record.execution {
+        Execution::Original => {}
+        Execution::Tracked(variant) => known_variant(&service, &record, variant).await?,
+        Execution::Traced { .. } | Execution::Local { .. } => {
+            return Err(no_campaigns(record.execution));
+        }
     }
     if service.storage.accept_run(&record).await? {
         service.metrics.accepted(&record);
@@ -168,6 +172,14 @@ fn no_such_variant(variant: VariantRef) -> Refusal {
             "campaign {} has no tracked build of iteration {}, plan {}; ask for an assignment first",
             variant.campaign, variant.iteration, variant.plan
         ),
+    )
+}
+
+fn no_campaigns(execution: Execution) -> Refusal {
+    Refusal::because(
+        Reason::UnknownVariant,
+        StatusCode::NOT_FOUND,
+        format!("the run says that it is of {execution}, which counts for no campaign"),
     )
 }
 

@@ -132,10 +132,10 @@ impl Metrics {
             } else {
                 "success"
             },
-            build: if record.variant.is_some() {
-                "tracked"
-            } else {
+            build: if record.execution.is_original() {
                 "original"
+            } else {
+                "tracked"
             },
         };
         self.runs.get_or_create(&run).inc();

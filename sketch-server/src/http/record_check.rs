@@ -33,7 +33,7 @@ pub fn alone(record: &RunRecord) -> Result<(), String> {
         }
     }
     let recorded = record.threads.iter().any(|t| t.events().next().is_some());
-    if record.variant.is_none() && recorded {
+    if record.execution.is_original() && recorded {
         return Err(
             "the run is of the original build, which has no hooks, but hooks recorded events in it"
                 .into(),

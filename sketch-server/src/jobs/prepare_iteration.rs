@@ -152,7 +152,7 @@ fn prepare(
             &tracked.deployed,
             Terms {
                 build: build.clone(),
-                variant,
+                variant: Some(variant),
                 version: patch_version,
                 expires: expiry(),
                 watches_nothing: plan.watched.is_empty(),

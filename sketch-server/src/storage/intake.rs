@@ -43,12 +43,13 @@ impl Row {
                 why: "its id or its build's contains a NUL".into(),
             });
         }
+        let variant = record.execution.tracked();
         Ok(Row {
             id: record.id.0.clone(),
             build: record.build.0.clone(),
-            campaign: record.variant.map(|v| v.campaign.0 as i64),
-            iteration: record.variant.map(|v| i64::from(v.iteration)),
-            plan: record.variant.map_or(0, |v| i64::from(v.plan)),
+            campaign: variant.map(|v| v.campaign.0 as i64),
+            iteration: variant.map(|v| i64::from(v.iteration)),
+            plan: variant.map_or(0, |v| i64::from(v.plan)),
             record: packed(record)?,
         })
     }

@@ -4,7 +4,7 @@
 use crate::service_support::double::Double;
 use crate::service_support::records::{crash, tracked, untracked, variant};
 use crate::service_support::{Server, config, until_closed};
-use sketch_model::{Outcome, ProbeKind, SiteId, ThreadIndex, Tsc, VariantRef};
+use sketch_model::{Execution, Outcome, ProbeKind, SiteId, ThreadIndex, Tsc, VariantRef};
 use sketch_server::ServerConfig;
 use std::io::Write;
 use std::net::TcpStream;
@@ -66,7 +66,7 @@ fn contradictory_records_are_refused_and_counted() {
     let mut strange = good.clone();
     strange.threads[0].head[0].site = SiteId(77);
     let mut unhooked = good.clone();
-    unhooked.variant = None;
+    unhooked.execution = Execution::Original;
     let mut unlikely = good.clone();
     unlikely.sampling_probability = -f64::MIN_POSITIVE;
     let cases = [

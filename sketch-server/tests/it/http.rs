@@ -5,7 +5,7 @@ use crate::service_support::double::{self, Double};
 use crate::service_support::records::{crash, tracked, untracked};
 use diagnosis::campaign::{Campaign, FIRST_SIGMA, LocatedFailure};
 use sketch_model::{
-    AgentId, Assignment, AssignmentRequest, CampaignId, CampaignState, CampaignSummary,
+    AgentId, Assignment, AssignmentRequest, CampaignId, CampaignState, CampaignSummary, Execution,
     FailureKind, FailureSketch, Outcome, PredictorClass, Privacy, Slice, Tier, VariantRef,
 };
 use sketch_server::UNTRACKED_SHARE;
@@ -362,7 +362,10 @@ fn the_patch_turns_p_into_the_tracked_build() {
     );
     let key = code_patch::PublicKey::from_text(&key).unwrap();
     let patch = code_patch::open(&patch.body, &key, 0).unwrap();
-    assert_eq!(patch.manifest().variant, variant(1, 1));
+    assert_eq!(
+        patch.manifest().execution,
+        Execution::Tracked(variant(1, 1))
+    );
     assert_eq!(patch.manifest().version, 1);
     let result = patch.apply(&double::deployed(0)).unwrap();
     assert_eq!(result, double::deployed(2));

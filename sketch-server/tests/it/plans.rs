@@ -6,8 +6,8 @@ use crate::service_support::double::{self, Double};
 use crate::service_support::records::{MUT, crash, tracked, untracked};
 use code_patch::PublicKey;
 use sketch_model::{
-    AgentId, Assignment, AssignmentRequest, CampaignState, Gap, LocationName, Outcome, RunRecord,
-    Tier, VariantRef, WatchHit,
+    AgentId, Assignment, AssignmentRequest, CampaignState, Execution, Gap, LocationName, Outcome,
+    RunRecord, Tier, VariantRef, WatchHit,
 };
 use std::collections::BTreeSet;
 use test_support::records::{self, RunBuilder};
@@ -56,7 +56,10 @@ fn agents_get_all_plans_and_each_has_its_patch() {
     for plan in 0..2 {
         let patch = server.get(&format!("/api/v1/patches/1/1?plan={plan}"));
         let patch = code_patch::open(&patch.body, &key, 0).expect("a signed patch");
-        assert_eq!(patch.manifest().variant, variant(1, plan));
+        assert_eq!(
+            patch.manifest().execution,
+            Execution::Tracked(variant(1, plan))
+        );
     }
     let first = server.get("/api/v1/patches/1/1");
     assert_eq!(first.body, server.get("/api/v1/patches/1/1?plan=0").body);

@@ -4,7 +4,7 @@
 use crate::service_support::Server;
 use crate::service_support::double::Double;
 use crate::service_support::records::{crash, tracked, untracked, variant};
-use sketch_model::{BuildId, CampaignSummary, Outcome, RunId, Schema};
+use sketch_model::{BuildId, CampaignId, CampaignSummary, Execution, Outcome, RunId, Schema};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
@@ -101,6 +101,17 @@ fn an_unknown_tracked_build_is_refused() {
     let variant = variant(u64::MAX, u32::MAX, 0);
     let reply = server.post_json("/api/v1/runs", &tracked("r", variant, Outcome::Success));
     assert_eq!(reply.status, 404, "{}", reply.text());
+    let campaign = CampaignId(1);
+    for (execution, named) in [
+        (Execution::Local { patch: None }, "a patch made by hand"),
+        (Execution::Traced { campaign }, "traced for campaign 1"),
+    ] {
+        let mut record = untracked("r", Outcome::Success);
+        record.execution = execution;
+        let reply = server.post_json("/api/v1/runs", &record);
+        assert_eq!(reply.status, 404, "{}", reply.text());
+        assert!(reply.error().contains(named), "{}", reply.error());
+    }
     nothing_happened(server);
 }
 

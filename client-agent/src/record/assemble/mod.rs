@@ -240,7 +240,10 @@ impl Recording<'_> {
             agent: recorder.agent.clone(),
             build: self.known.build.clone(),
             tier: recorder.tier,
-            variant: self.tracked.map(|build| build.variant),
+            execution: self
+                .tracked
+                .map(|build| build.execution)
+                .unwrap_or_default(),
             sampling_probability: 1.0,
             outcome: Outcome::Success,
             wall_us: u64::try_from(timing.elapsed.as_micros()).unwrap_or(u64::MAX),

@@ -20,7 +20,7 @@ use runtime::layout::{
     WATCH_READY,
 };
 use sketch_model::{
-    AgentId, BuildId, CampaignId, Privacy, RuntimeAddress, Tier, VariantRef, WatchHit,
+    AgentId, BuildId, CampaignId, Execution, Privacy, RuntimeAddress, Tier, VariantRef, WatchHit,
 };
 use std::{
     cell::{Cell, LazyCell},
@@ -372,7 +372,7 @@ proptest! {
         thread_local! {
             static SHARED: (Cell<Option<Recorder>>, TrackedBuild) = (
                 Cell::new(Some(recorder())),
-                TrackedBuild::that_is(&PROGRAM, VARIANT),
+                TrackedBuild::that_is(&PROGRAM, Execution::Tracked(VARIANT)),
             );
         }
         SHARED.with(|(kept, tracked)| {
@@ -384,7 +384,7 @@ proptest! {
             let folder = tempfile::tempdir().expect("a folder");
             let ledger = Ledger::of_build(folder.path(), "ab", 0.01, 0);
             for _ in 0..3 {
-                let reserved = ledger.admit(VARIANT.campaign).unwrap_or(Reserved::none());
+                let reserved = ledger.admit(None).unwrap_or(Reserved::none());
                 let cost = Cost {
                     ns: record.tracking.cost_ns,
                     was_cut_off: !record.tracking.pauses.is_empty(),

@@ -75,7 +75,7 @@ impl Objects {
             assert_eq!(told(output), told(&bare), "{how}");
         }
         let record = &tracked.1;
-        assert!(record.variant.is_some(), "{:?}", record.gaps);
+        assert!(record.execution.tracked().is_some(), "{:?}", record.gaps);
         assert_eq!(recorded(record), said(&tracked.0), "{how}");
         [untouched, tracked]
     }
@@ -88,7 +88,7 @@ impl Objects {
             panic!("one stack: {:?} {:?}", report.gaps, record.gaps);
         };
         let frames = thread.frames.iter().filter_map(|frame| {
-            let file = match (Path::new(&frame.module), record.variant) {
+            let file = match (Path::new(&frame.module), record.execution.tracked()) {
                 (program, Some(_)) if program == self.pair.0 => &self.pair.1,
                 (module, _) => module,
             };

@@ -16,7 +16,7 @@ use std::{
 pub struct SignedPatch {
     pub bytes: Vec<u8>,
     pub public_key: String,
-    variant: VariantRef,
+    variant: Option<VariantRef>,
 }
 
 pub fn signed_patch(base: &Path, tracked: &Path) -> SignedPatch {
@@ -30,7 +30,7 @@ pub fn new_key() -> SecretKey {
 pub fn usual_terms(base: &Path) -> Terms {
     Terms {
         build: build_id(base),
-        variant: VARIANT,
+        variant: Some(VARIANT),
         version: 1,
         expires: u64::MAX,
         watches_nothing: false,
@@ -282,7 +282,7 @@ fn assignment(state: &State) -> String {
     let finished = state
         .finished_after
         .is_some_and(|after| state.assignments > after);
-    let variant = state.patch.as_ref().map(|patch| patch.variant);
+    let variant = state.patch.as_ref().and_then(|patch| patch.variant);
     let variant = serde_json::to_string(&variant).expect("a variant or null");
     format!(r#"{{"schema":1,"variant":{variant},"finished":{finished}}}"#)
 }

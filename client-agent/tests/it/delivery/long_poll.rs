@@ -40,7 +40,11 @@ fn a_new_plan_reaches_the_daemon_while_nothing_runs() {
         daemon.run(&base, &["kinds"]);
     }
     assert!(eventually(|| server.records().len() == 6));
-    let variants: Vec<_> = server.records().iter().map(|r| r.variant).collect();
+    let variants: Vec<_> = server
+        .records()
+        .iter()
+        .map(|r| r.execution.tracked())
+        .collect();
     assert_eq!(variants[0], None);
     assert_eq!(variants[1..], [Some(VARIANT); 5]);
     // No run asked the server anything.
@@ -59,7 +63,7 @@ fn a_server_that_answers_for_single_runs_is_asked_that_way() {
     let daemon = Daemon::start(&workshop, &server.url, &key, "[policy]\ncanary = 1\n");
     daemon.run(&base, &["kinds"]);
     assert!(eventually(|| server.records().len() == 1));
-    assert_eq!(server.records()[0].variant, Some(VARIANT));
+    assert_eq!(server.records()[0].execution.tracked(), Some(VARIANT));
     assert_eq!(asked(&server, "POST /api/v1/assignment"), 1);
 }
 

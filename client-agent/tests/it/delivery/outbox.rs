@@ -105,7 +105,12 @@ fn the_daemons_policy_reaches_every_run_and_follows_its_file() {
     assert!(eventually(|| server.records().len() == 1));
     let shapes = server.records().remove(0);
     assert_eq!(shapes.privacy, Privacy::Shapes);
-    assert_eq!(shapes.variant, Some(common::VARIANT), "{:?}", shapes.gaps);
+    assert_eq!(
+        shapes.execution.tracked(),
+        Some(common::VARIANT),
+        "{:?}",
+        shapes.gaps
+    );
     assert!(shapes.watch.hits.iter().all(|hit| hit.registers == [0; 16]));
 
     let text = fs::read_to_string(&daemon.config).expect("is ours");
@@ -154,10 +159,14 @@ fn a_tracked_build_that_only_breaks_things_is_withdrawn() {
         records
             .iter()
             .take(3)
-            .all(|record| record.variant.is_some())
+            .all(|record| record.execution.tracked().is_some())
     );
     let last = records.last().expect("has records");
-    assert_eq!(last.variant, None, "the fourth run was the original's");
+    assert_eq!(
+        last.execution.tracked(),
+        None,
+        "the fourth run was the original's"
+    );
     assert!(
         matches!(last.gaps[..], [Gap::TrackedBuildWithdrawn { .. }, ..]),
         "{:?}",

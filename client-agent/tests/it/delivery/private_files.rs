@@ -175,7 +175,12 @@ fn as_shipped_values_are_disguised_by_a_secret_that_all_users_of_a_machine_share
     assert!(of_this_machine[0].is_some() && of_this_machine[0] == of_this_machine[1]);
     for record in &records {
         assert_eq!(record.privacy, Privacy::Shapes);
-        assert_eq!(record.variant, Some(common::VARIANT), "{:?}", record.gaps);
+        assert_eq!(
+            record.execution.tracked(),
+            Some(common::VARIANT),
+            "{:?}",
+            record.gaps
+        );
         let values = written_values(record);
         assert!(!values.contains(&42) && !values.contains(&43), "{values:?}");
         assert_eq!(values, written_values(&records[0]), "equal stays equal");

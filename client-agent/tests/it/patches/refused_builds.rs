@@ -30,7 +30,7 @@ fn a_tampered_patch_is_refused_and_the_untouched_program_runs() {
     let records = server.records();
     assert_eq!(records.len(), 2);
     for record in &records {
-        assert_eq!(record.variant, None);
+        assert_eq!(record.execution.tracked(), None);
         assert!(record.threads.is_empty());
         assert!(
             record.gaps[0].to_string().starts_with(
@@ -56,7 +56,7 @@ fn without_a_pinned_key_nothing_from_the_network_is_run() {
         .expect("the agent starts");
     assert_eq!(output.status.code(), Some(0));
     let record = &server.records()[0];
-    assert_eq!(record.variant, None);
+    assert_eq!(record.execution.tracked(), None);
     assert!(
         record.gaps[0].to_string().ends_with("give --key"),
         "{:?}",
@@ -83,7 +83,7 @@ fn p_runs_instead(workshop: &Workshop, base: &Path, tracked: &Path, reason: &str
     let records = server.records();
     assert_eq!(records.len(), 2);
     for record in &records {
-        assert_eq!(record.variant, None);
+        assert_eq!(record.execution.tracked(), None);
         assert!(
             record.gaps[0].to_string().contains(reason),
             "{:?}",
@@ -143,7 +143,7 @@ fn served(workshop: &Workshop, server: &FakeServer, base: &Path) -> Result<(), S
         .expect("the agent starts");
     assert_eq!(output.status.code(), Some(0));
     let record = server.records().remove(before);
-    match record.variant {
+    match record.execution.tracked() {
         Some(_) => Ok(()),
         None => Err(record.gaps[0].to_string()),
     }
@@ -157,10 +157,10 @@ fn a_patch_that_is_older_than_one_that_was_run_is_refused() {
     let key = new_key();
     let patch = |iteration: u32, version: u64| {
         let terms = Terms {
-            variant: VariantRef {
+            variant: Some(VariantRef {
                 iteration,
                 ..VARIANT
-            },
+            }),
             version,
             ..usual_terms(&base)
         };

@@ -1,9 +1,13 @@
 //! Tracked builds: fetched, verified, executed from memory, and recording.
 
 use crate::common;
-use crate::common::{FakeServer, VARIANT, Workshop, read_record, signed_patch};
+use crate::common::{
+    FakeServer, SignedPatch, VARIANT, Workshop, new_key, read_record, signed_patch, usual_terms,
+};
+use code_patch::Terms;
 use sketch_model::{
-    AimObstacle, Gap, Outcome, PreloadObstacle, ProbeKind, RunRecord, ThreadLoss, ThreadRecord,
+    AimObstacle, Execution, Gap, Outcome, PatchId, PreloadObstacle, ProbeKind, RunRecord,
+    ThreadLoss, ThreadRecord,
 };
 use std::{os::unix::process::ExitStatusExt, process::Command};
 
@@ -30,7 +34,7 @@ fn every_kind_of_event_arrives_as_it_was_recorded() {
         let (output, record) = workshop.record_tracked(&pair, &["kinds"]);
         assert_eq!(output.status.code(), Some(0), "{flags:?}");
         no_gaps(&record);
-        assert_eq!(record.variant, Some(VARIANT));
+        assert_eq!(record.execution.tracked(), Some(VARIANT));
         let [thread] = record.threads.as_slice() else {
             panic!("one thread recorded with {flags:?}");
         };
@@ -407,7 +411,12 @@ fn a_patch_is_fetched_once() {
         .filter(|path| path.contains("patches"))
         .count();
     assert_eq!(fetched, 1);
-    assert!(server.records().iter().all(|r| r.variant == Some(VARIANT)));
+    assert!(
+        server
+            .records()
+            .iter()
+            .all(|r| r.execution.tracked() == Some(VARIANT))
+    );
     assert_eq!(server.records().len(), 4);
 }
 
@@ -425,7 +434,8 @@ fn a_constructor_without_arguments_does_nothing() {
 fn a_patch_that_the_operator_names_is_run() {
     let workshop = Workshop::new();
     let (base, tracked) = workshop.compile_pair(&[]);
-    let patch = signed_patch(&base, &tracked);
+    let key = new_key();
+    let patch = SignedPatch::on_terms(&base, &tracked, &key, usual_terms(&base));
     let (file, records) = (workshop.path("by-hand.patch"), workshop.path("records"));
     let run = |bytes: &[u8], sampled: &[&str]| {
         std::fs::write(&file, bytes).unwrap();
@@ -446,24 +456,39 @@ fn a_patch_that_the_operator_names_is_run() {
     };
     let record = run(&patch.bytes, &[]);
     no_gaps(&record);
-    assert_eq!(record.variant, Some(VARIANT));
+    assert_eq!(record.execution.tracked(), Some(VARIANT));
+    assert_eq!(record.threads[0].head.len(), 6);
+
+    let of_no_campaign = Terms {
+        variant: None,
+        ..usual_terms(&base)
+    };
+    let made = SignedPatch::on_terms(&base, &tracked, &key, of_no_campaign);
+    let record = run(&made.bytes, &[]);
+    no_gaps(&record);
+    let made = code_patch::sha256_hex(&std::fs::read(&tracked).unwrap());
+    let patch_id = PatchId::of_result(&made);
+    assert_eq!(record.execution, Execution::Local { patch: patch_id });
     assert_eq!(record.threads[0].head.len(), 6);
 
     let mut tampered = patch.bytes.clone();
     let last = tampered.len() - 1;
     tampered[last] ^= 1;
     let record = run(&tampered, &[]);
-    assert_eq!((record.variant, record.threads.len()), (None, 0));
+    assert_eq!(
+        (record.execution.tracked(), record.threads.len()),
+        (None, 0)
+    );
     let refused = matches!(record.gaps[0], Gap::NamedPatchRefused { .. });
     assert!(refused, "{:?}", record.gaps);
 
     // A run of milliseconds does not earn what tracking it costs: the first credit of
     // 10 ms is used up before long, and from then on few runs are tracked.
     let sampled = (0..100).map(|_| run(&patch.bytes, &["--sampled"]));
-    let spared = sampled.filter(|record| record.variant.is_none());
+    let spared = sampled.filter(|record| record.execution.tracked().is_none());
     let reasons: Vec<Gap> = spared.flat_map(|record| record.gaps).collect();
     assert!(reasons.len() > 10, "{} of 100 runs", reasons.len());
     let costly = |gap: &Gap| matches!(gap, Gap::TrackedBuildTooCostly { .. });
     assert!(reasons.iter().all(costly), "{reasons:?}");
-    assert_eq!(run(&patch.bytes, &[]).variant, Some(VARIANT));
+    assert_eq!(run(&patch.bytes, &[]).execution.tracked(), Some(VARIANT));
 }

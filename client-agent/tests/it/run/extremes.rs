@@ -250,7 +250,11 @@ fn swarm(workshop: &Workshop, arguments: &[&str], stdin: Stdio) -> (i32, u64, us
     };
     let records = server.records();
     assert_eq!(records.len(), 1);
-    assert!(records[0].variant.is_some(), "{:?}", records[0].gaps);
+    assert!(
+        records[0].execution.tracked().is_some(),
+        "{:?}",
+        records[0].gaps
+    );
     // Forked children record nothing.
     assert_eq!(records[0].threads.first().map(|t| t.tid > 0), Some(true));
     let size = server.body("POST /api/v1/runs").len();

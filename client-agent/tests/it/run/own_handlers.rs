@@ -49,7 +49,7 @@ impl Handlers {
         assert_eq!(told(&output), told(&bare), "{how}");
         let (output, tracked) = self.workshop.record_tracked(&self.pair, &[how]);
         assert_eq!(told(&output), told(&bare), "{how}, tracked");
-        assert!(tracked.variant.is_some(), "{:?}", tracked.gaps);
+        assert!(tracked.execution.tracked().is_some(), "{:?}", tracked.gaps);
         [untouched, tracked]
     }
 
@@ -58,7 +58,7 @@ impl Handlers {
         let Outcome::Failure(report) = &record.outcome else {
             panic!("it failed: {:?}", record.gaps);
         };
-        let file = match record.variant {
+        let file = match record.execution.tracked() {
             Some(_) => &self.pair.1,
             None => &self.pair.0,
         };

@@ -31,7 +31,11 @@ impl Rough {
             "{how}: {:?}",
             record.gaps
         );
-        assert!(record.variant.is_some(), "{how}: {:?}", record.gaps);
+        assert!(
+            record.execution.tracked().is_some(),
+            "{how}: {:?}",
+            record.gaps
+        );
         (output, record)
     }
 

@@ -274,7 +274,7 @@ fn the_record_reaches_the_server_under_the_agents_name() {
     let records = server.records();
     assert_eq!(records[0].agent.0, "canary-1");
     assert_eq!(records[0].build, common::build_id(&program));
-    assert_eq!(records[0].variant, None);
+    assert_eq!(records[0].execution.tracked(), None);
     assert!(records[0].clock.end_ns > records[0].clock.start_ns);
 }
 

@@ -53,7 +53,7 @@ fn without_perf_events_inline_probes_go_on_and_the_record_says_so() {
         panic!("one record: {}", records.len());
     };
     assert_eq!(record.tier, Tier::Inline);
-    assert!(record.variant.is_some());
+    assert!(record.execution.tracked().is_some());
     assert_eq!(record.threads[0].head.len(), 1);
     assert_eq!(record.watch.hits, []);
     assert_eq!(record.watch.refused, Some(WatchRefusal::NotOffered));
@@ -183,7 +183,10 @@ fn without_shared_memory_the_program_runs_untouched_and_the_agent_says_so_once()
     assert_eq!(once, 1, "{said}");
     assert_eq!(records.len(), 3);
     for record in &records {
-        assert_eq!((record.variant, record.threads.len()), (None, 0));
+        assert_eq!(
+            (record.execution.tracked(), record.threads.len()),
+            (None, 0)
+        );
         assert!(
             matches!(&record.gaps[..], [.., Gap::RunNotRecorded { because }] if because.contains("memfd_create")),
             "{:?}",

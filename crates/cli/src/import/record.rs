@@ -11,9 +11,9 @@ use nix::sys::signal::Signal;
 use pt_decoder::worker::Answer;
 use pt_decoder::{AddressSpaces, PerfRecording, StatementMap};
 use sketch_model::{
-    AgentId, BuildId, ClockTie, FailureKind, FailureReport, Gap, Mapping, Outcome, PtRecord, RunId,
-    RunRecord, RuntimeAddress, Schema, StackFrame, ThreadStack, ThreadStatements, Tier,
-    WatchRecord, WatchRefusal,
+    AgentId, BuildId, ClockTie, Execution, FailureKind, FailureReport, Gap, Mapping, Outcome,
+    PtRecord, RunId, RunRecord, RuntimeAddress, Schema, StackFrame, ThreadStack, ThreadStatements,
+    Tier, WatchRecord, WatchRefusal,
 };
 
 pub fn run_record(
@@ -53,7 +53,7 @@ pub fn run_record(
         agent: AgentId(format!("perf on {host}")),
         build,
         tier: Tier::IntelPt,
-        variant: None,
+        execution: Execution::Original,
         sampling_probability: 1.0,
         outcome,
         wall_us: (last - first) / 1000,

@@ -32,7 +32,7 @@ pub struct BuildCounts {
 impl BuildCounts {
     /// The counts with one more run.
     pub fn and(self, record: &RunRecord) -> BuildCounts {
-        self.with(record.failed(), record.variant.is_none())
+        self.with(record.failed(), record.execution.is_original())
     }
 
     /// The same, by what matters of the run.

@@ -6,7 +6,7 @@
 
 use super::failure::{LocatedFailure, is_abort};
 use super::promotion::Findings;
-use super::traced_runs::{StoredTrace, TRACED};
+use super::traced_runs::StoredTrace;
 use super::{BuildCounts, Campaign, Verdict};
 use crate::evidence::attribution::CodeMap;
 use crate::evidence::decoded_run::DecodedRun;
@@ -20,9 +20,9 @@ use crate::ranking::{Nearness, rank};
 use crate::sketch::builder::{FailureWords, SketchInputs, build};
 use crate::sketch::explanation::{causes, explanation};
 use sketch_model::{
-    BestPredictor, FailureKind, FailureSketch, Gap, LocationName, Placement, PlanCounts,
-    PredictorClass, Privacy, Provenance, Ranking, RunRecord, Slice, Statement, StatementId, Tier,
-    TracedRun, TrackingPlan, VariantRef,
+    BestPredictor, CampaignId, Execution, FailureKind, FailureSketch, Gap, LocationName, Placement,
+    PlanCounts, PredictorClass, Privacy, Provenance, Ranking, RunRecord, Slice, Statement,
+    StatementId, Tier, TracedRun, TrackingPlan, VariantRef,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -39,8 +39,10 @@ pub trait ProgramCode: Send + Sync {
 /// What one iteration has shown.
 pub struct Iteration {
     slice: Slice,
-    /// By plan: runs of different plans are never pooled.
-    strata: BTreeMap<u32, Stratum>,
+    /// By tracked build: runs of different ones are never pooled.
+    tracked: BTreeMap<VariantRef, Stratum>,
+    /// P itself, where traces tell of it.
+    original: Option<Stratum>,
     discovered: BTreeSet<StatementId>,
     findings: Findings,
     drawable: Vec<Drawable>,
@@ -62,9 +64,8 @@ struct Governed {
     privacy_keys: BTreeSet<String>,
 }
 
-/// The runs of one plan.
+/// The runs of one tracked build, or the traced ones of P.
 struct Stratum {
-    variant: VariantRef,
     plan: TrackingPlan,
     code: Arc<dyn ProgramCode>,
     population: Population,
@@ -75,8 +76,22 @@ struct Stratum {
     ran: BTreeSet<StatementId>,
 }
 
+impl Stratum {
+    fn new(plan: TrackingPlan, placement: &Placement, code: Arc<dyn ProgramCode>) -> Stratum {
+        Stratum {
+            hooks: predictors::hooks(&plan, placement),
+            plan,
+            code,
+            population: Population::default(),
+            failing: 0,
+            successful: 0,
+            ran: BTreeSet::new(),
+        }
+    }
+}
+
 struct Drawable {
-    plan: u32,
+    execution: Execution,
     run: DecodedRun,
     observations: Observations,
     tier: Tier,
@@ -92,7 +107,8 @@ impl Iteration {
     pub fn new(slice: Slice) -> Iteration {
         Iteration {
             slice,
-            strata: BTreeMap::new(),
+            tracked: BTreeMap::new(),
+            original: None,
             discovered: BTreeSet::new(),
             findings: Findings::default(),
             drawable: Vec::new(),
@@ -109,24 +125,47 @@ impl Iteration {
         placement: &Placement,
         code: Arc<dyn ProgramCode>,
     ) {
-        let stratum = Stratum {
-            hooks: predictors::hooks(&plan, placement),
-            variant,
-            plan,
-            code,
-            population: Population::default(),
-            failing: 0,
-            successful: 0,
-            ran: BTreeSet::new(),
-        };
-        self.strata.insert(variant.plan, stratum);
+        self.tracked
+            .insert(variant, Stratum::new(plan, placement, code));
+    }
+
+    /// Adds P itself; its traced runs may follow. The plan says what of their traces is
+    /// looked at.
+    pub fn add_original(
+        &mut self,
+        plan: TrackingPlan,
+        placement: &Placement,
+        code: Arc<dyn ProgramCode>,
+    ) {
+        self.original = Some(Stratum::new(plan, placement, code));
+    }
+
+    /// All of them, P last.
+    fn strata(&self) -> impl Iterator<Item = &Stratum> {
+        self.tracked.values().chain(&self.original)
+    }
+
+    fn stratum(&self, execution: Execution) -> Option<&Stratum> {
+        match execution {
+            Execution::Tracked(variant) => self.tracked.get(&variant),
+            Execution::Traced { .. } => self.original.as_ref(),
+            Execution::Original | Execution::Local { .. } => None,
+        }
+    }
+
+    fn stratum_mut(&mut self, execution: Execution) -> Option<&mut Stratum> {
+        match execution {
+            Execution::Tracked(variant) => self.tracked.get_mut(&variant),
+            Execution::Traced { .. } => self.original.as_mut(),
+            Execution::Original | Execution::Local { .. } => None,
+        }
     }
 
     /// Adds a run of one of this iteration's tracked builds, with what its Intel
     /// PT says.
     pub fn add(&mut self, record: &RunRecord, traced: Option<&TracedRun>) {
-        let number = record.variant.map_or(0, |variant| variant.plan);
-        let Some(stratum) = self.strata.get_mut(&number) else {
+        let variant = record.execution.tracked();
+        let Some(stratum) = variant.and_then(|it| self.tracked.get(&it)) else {
             return;
         };
         let plan = &stratum.plan;
@@ -147,18 +186,18 @@ impl Iteration {
         self.governed.privacy.insert(record.privacy);
         let key = record.secret_fingerprint();
         self.governed.privacy_keys.extend(key);
-        self.count(number, run, record.tier);
+        self.count(run, record.tier);
     }
 
-    /// Adds a run of P by its trace.
-    pub fn add_traced(&mut self, stored: &StoredTrace) {
-        let Some(stratum) = self.strata.get(&TRACED) else {
+    /// Adds a run of P by its trace, which counts for a campaign.
+    pub fn add_traced(&mut self, campaign: CampaignId, stored: &StoredTrace) {
+        let Some(stratum) = &self.original else {
             return;
         };
         let input = TracedInput {
             run: &stored.run,
             agent: &stored.agent,
-            variant: stratum.variant,
+            campaign,
             failed: stored.failed,
             weight: stored.weight,
             failing_tid: stored.failing_tid,
@@ -167,11 +206,12 @@ impl Iteration {
         let mut run = of_trace(&input, &stratum.plan);
         run.trace.gaps.extend(stored.gaps.iter().cloned());
         self.governed.privacy.insert(stored.privacy);
-        self.count(TRACED, run, stored.tier);
+        self.count(run, stored.tier);
     }
 
-    fn count(&mut self, number: u32, run: DecodedRun, tier: Tier) {
-        let Some(stratum) = self.strata.get_mut(&number) else {
+    fn count(&mut self, run: DecodedRun, tier: Tier) {
+        let execution = run.trace.execution;
+        let Some(stratum) = self.stratum_mut(execution) else {
             return;
         };
         let failed = run.trace.failed;
@@ -183,13 +223,14 @@ impl Iteration {
         let observations = observe_hooked(&run, plan, &stratum.hooks);
         stratum.population.add(&observations);
         stratum.ran.extend(executed(&run, plan).into_keys());
-        self.discovered.extend(run.discovered(plan));
+        let discovered = run.discovered(plan);
+        self.discovered.extend(discovered);
         if failed {
             if self.drawable.len() == DRAWABLE_KEPT {
                 self.drawable.remove(0);
             }
             self.drawable.push(Drawable {
-                plan: number,
+                execution,
                 run,
                 observations,
                 tier,
@@ -199,12 +240,12 @@ impl Iteration {
 
     /// How much the plan with the most telling runs can say.
     fn power(&self, campaign: &Campaign) -> Power {
-        let tested = self.strata.values().map(|s| s.population.tested());
+        let tested = self.strata().map(|s| s.population.tested());
         let tested = tested.sum();
         let of = |s: &Stratum| {
             stop_rule::power(s.failing, s.successful, tested, campaign.learned.looks + 1)
         };
-        self.strata.values().map(of).max().unwrap_or(Power::Nothing)
+        self.strata().map(of).max().unwrap_or(Power::Nothing)
     }
 
     /// Whether runs since the last look raised what can be said.
@@ -221,13 +262,13 @@ impl Iteration {
             FailureKind::Hang => Nearness::of_hang(&self.slice),
             _ => Nearness::of_slice(&self.slice),
         };
-        let populations: Vec<&Population> = self.strata.values().map(|s| &s.population).collect();
+        let populations: Vec<&Population> = self.strata().map(|s| &s.population).collect();
         let ranking = rank(&populations, campaign.learned.looks + 1, &nearness);
         let result = IterationResult::of(campaign.iteration(), &ranking);
         let mut history = campaign.learned.history.clone();
         history.push(result.clone());
         // Traces of P are read for the whole slice, whatever σ is.
-        let by_trace = self.strata.keys().all(|plan| *plan == TRACED);
+        let by_trace = self.tracked.is_empty();
         let at_the_end = by_trace || campaign.wider().is_none();
         let far_enough = at_the_end || campaign.sigma() >= FAR_ENOUGH;
         let power = self.power(campaign);
@@ -271,9 +312,8 @@ impl Iteration {
         settled: bool,
     ) -> FailureSketch {
         let drawn = self.to_draw(ranking);
-        let number = drawn.map(|drawn| drawn.plan);
-        let stratum = number.and_then(|number| self.strata.get(&number));
-        let stratum = stratum.or_else(|| self.strata.values().next());
+        let stratum = drawn.and_then(|drawn| self.stratum(drawn.execution));
+        let stratum = stratum.or_else(|| self.strata().next());
         let statements = self.discovered.iter();
         let others: Vec<Statement> = statements
             .filter_map(|id| stratum?.code.statement(*id))
@@ -284,7 +324,7 @@ impl Iteration {
         let governed = &self.governed;
         provenance.coverage = (governed.runs > 0).then(|| governed.coverage / governed.runs as f64);
         provenance.paused_runs = governed.paused;
-        let plans = || self.strata.values().map(|s| &s.plan);
+        let plans = || self.strata().map(|s| &s.plan);
         let usual = plans().filter(|plan| !plan.audit);
         let watched: BTreeSet<&LocationName> = usual.flat_map(|plan| &plan.watched).collect();
         provenance.watched = watched.into_iter().cloned().collect();
@@ -331,9 +371,9 @@ impl Iteration {
             let count = campaign.learned.traced.left_out();
             gaps.push(Gap::TracedRunsNotKept { count });
         }
-        if self.planned().count() > 1 {
-            let plans = self.planned().map(|s| PlanCounts {
-                plan: s.variant.plan,
+        if self.tracked.len() > 1 {
+            let plans = self.tracked.iter().map(|(variant, s)| PlanCounts {
+                plan: variant.plan,
                 failed: s.failing,
                 runs: s.failing + s.successful,
             });
@@ -342,15 +382,19 @@ impl Iteration {
         }
         let unwatched = |s: &Stratum| s.plan.unwatched.iter().cloned().collect();
         let missed: Option<BTreeSet<LocationName>> =
-            self.planned().map(unwatched).reduce(|a, b| &a & &b);
+            self.tracked.values().map(unwatched).reduce(|a, b| &a & &b);
         let missed = missed.unwrap_or_default();
-        if !missed.is_empty() && self.planned().any(|s| !s.plan.watched.is_empty()) {
+        let watching = |s: &Stratum| !s.plan.watched.is_empty();
+        if !missed.is_empty() && self.tracked.values().any(watching) {
             let locations = missed.into_iter().collect();
             gaps.push(Gap::LocationsNotWatched { locations });
         }
-        let tracked = self.planned().flat_map(|s| &s.plan.statements);
+        // Of P all statements of the slice are looked at, and many never run.
+        let original = self.original.iter().filter(|_| self.tracked.is_empty());
+        let tracked = self.tracked.values().chain(original);
+        let tracked = tracked.flat_map(|s| &s.plan.statements);
         let tracked: BTreeSet<StatementId> = tracked.map(|s| s.id).collect();
-        let ran = |id: &&StatementId| self.strata.values().any(|s| s.ran.contains(*id));
+        let ran = |id: &&StatementId| self.strata().any(|s| s.ran.contains(*id));
         let idle = tracked.len() - tracked.iter().filter(ran).count();
         if idle > 0 {
             gaps.push(Gap::StatementsNeverRan {
@@ -359,16 +403,6 @@ impl Iteration {
             });
         }
         gaps
-    }
-
-    /// The plans that were built; P itself only if there is nothing else.
-    fn planned(&self) -> impl Iterator<Item = &Stratum> {
-        let alone = self.strata.len() == 1;
-        let of_plan = move |(number, _): &(&u32, &Stratum)| alone || **number != TRACED;
-        self.strata
-            .iter()
-            .filter(of_plan)
-            .map(|(_, stratum)| stratum)
     }
 
     /// The failing run that shows most: one in which the best order (or else

@@ -151,7 +151,7 @@ mod tests {
             unseen_calls: Default::default(),
             trace: ExecutionTrace {
                 run: RunId("r".into()),
-                variant,
+                execution: record.execution,
                 failed,
                 events: accesses.iter().map(event).collect(),
                 incomplete: Vec::new(),

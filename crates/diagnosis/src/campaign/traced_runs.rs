@@ -15,9 +15,6 @@ use sketch_model::{
     TrackingPlan,
 };
 
-/// The number of the plan by which traced runs of P itself are read.
-pub const TRACED: u32 = u32::MAX;
-
 const MOST_FAILING: usize = 64;
 const MOST_SUCCESSFUL: usize = 512;
 
@@ -116,7 +113,6 @@ impl TracedRuns {
 /// that would need a hook.
 pub fn traced_plan(whole: TrackingPlan) -> TrackingPlan {
     let mut plan = TrackingPlan {
-        variant: TRACED,
         tier: Tier::IntelPt,
         implied: Vec::new(),
         watched: Vec::new(),

@@ -12,9 +12,9 @@
 
 use super::decoded_run::{DecodedRun, Passed, RunThread, WatchCoverage};
 use sketch_model::{
-    AgentId, EventKind, ExecutedStatement, ExecutionTrace, Interval, PointKind, RunId, SiteId,
-    Source, StatementId, ThreadIndex, ThreadStatements, TraceEvent, TracedRun, TrackingPlan, Tsc,
-    VariantRef,
+    AgentId, CampaignId, EventKind, ExecutedStatement, Execution, ExecutionTrace, Interval,
+    PointKind, RunId, SiteId, Source, StatementId, ThreadIndex, ThreadStatements, TraceEvent,
+    TracedRun, TrackingPlan, Tsc,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct TracedInput<'a> {
     pub run: &'a RunId,
     pub agent: &'a AgentId,
-    pub variant: VariantRef,
+    /// The campaign that it counts for.
+    pub campaign: CampaignId,
     pub failed: bool,
     pub weight: f64,
     /// The thread that failed.
@@ -35,7 +36,9 @@ pub fn of_trace(input: &TracedInput<'_>, plan: &TrackingPlan) -> DecodedRun {
     let mut run = DecodedRun {
         trace: ExecutionTrace {
             run: input.run.clone(),
-            variant: input.variant,
+            execution: Execution::Traced {
+                campaign: input.campaign,
+            },
             failed: input.failed,
             events: Vec::new(),
             incomplete: Vec::new(),

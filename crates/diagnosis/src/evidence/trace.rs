@@ -40,7 +40,10 @@ pub struct Timeline {
 /// Decodes a run of a tracked build. `None` for a run of P itself, which
 /// records nothing.
 pub fn decode(record: &RunRecord, plan: &TrackingPlan, code: &dyn CodeMap) -> Option<DecodedRun> {
-    let variant = record.variant?;
+    let execution = record.execution;
+    if execution.is_original() {
+        return None;
+    }
     let mut gaps = record.gaps.clone();
     let Recorded {
         mut timelines,
@@ -72,7 +75,7 @@ pub fn decode(record: &RunRecord, plan: &TrackingPlan, code: &dyn CodeMap) -> Op
     Some(DecodedRun {
         trace: ExecutionTrace {
             run: record.id.clone(),
-            variant,
+            execution,
             failed: record.failed(),
             events,
             incomplete,

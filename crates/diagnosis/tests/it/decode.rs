@@ -74,7 +74,7 @@ fn interval(earliest: u64, latest: u64) -> Interval {
 #[test]
 fn a_run_of_p_itself_is_no_trace() {
     let mut untracked = record(vec![], vec![]);
-    untracked.variant = None;
+    untracked.execution = Execution::Original;
     assert!(decode(&untracked, &plan(&[1]), &OneFunction).is_none());
 }
 

@@ -5,9 +5,9 @@ use diagnosis::evidence::decoded_run::{Hole, Passed, RunThread, WatchCoverage};
 use diagnosis::executed;
 use diagnosis::{Answer, DecodedRun, TracedInput, add_trace, observe, of_trace};
 use sketch_model::{
-    BranchWay, EventKind, ExecutedStatement, ExecutionTrace, Interval, Placement, PointKind,
-    Predictor, RunId, SiteId, Source, StatementId, ThreadIndex, ThreadStatements, Tier, TraceEvent,
-    TracedRun, TrackingPlan, Tsc, VariantRef,
+    BranchWay, EventKind, ExecutedStatement, Execution, ExecutionTrace, Interval, Placement,
+    PointKind, Predictor, RunId, SiteId, Source, StatementId, ThreadIndex, ThreadStatements, Tier,
+    TraceEvent, TracedRun, TrackingPlan, Tsc, VariantRef,
 };
 use test_support::records;
 
@@ -64,7 +64,7 @@ fn alone(traced: &TracedRun, plan: &TrackingPlan) -> DecodedRun {
     let input = TracedInput {
         agent: &sketch_model::AgentId("agent".into()),
         run: &run,
-        variant: VARIANT,
+        campaign: VARIANT.campaign,
         failed: true,
         weight: 1.0,
         failing_tid: Some(7),
@@ -145,7 +145,7 @@ fn hooked() -> DecodedRun {
         agent: sketch_model::AgentId("agent".into()),
         trace: ExecutionTrace {
             run: RunId("r".into()),
-            variant: VARIANT,
+            execution: Execution::Tracked(VARIANT),
             failed: false,
             events: [(0, 1, 90), (1, 1, 101), (2, 3, 108)].map(event).into(),
             incomplete: Vec::new(),

@@ -1,7 +1,7 @@
 //! What an agent sends of one run: raw records, exactly as the process left them.
 
 use crate::{
-    AgentId, BuildId, CampaignId, EdgeCount, FailureReport, Gap, Mapping, PtRecord, RunId,
+    AgentId, BuildId, EdgeCount, Execution, FailureReport, Gap, Mapping, PtRecord, RunId,
     RuntimeAddress, Schema, SiteId, Thinned, ThreadIndex, TrackingRecord, WatchRefusal,
 };
 use serde::{Deserialize, Serialize};
@@ -53,22 +53,6 @@ impl fmt::Display for Privacy {
             Privacy::Full => "full values",
         })
     }
-}
-
-/// Which tracked build a run used.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct VariantRef {
-    pub campaign: CampaignId,
-    /// Counts the doublings of σ, from 1.
-    pub iteration: u32,
-    /// Which of the iteration's plans (see [`crate::TrackingPlan::variant`]).
-    #[serde(default, skip_serializing_if = "is_first")]
-    pub plan: u32,
-}
-
-fn is_first(plan: &u32) -> bool {
-    *plan == 0
 }
 
 /// A reading of the time-stamp counter.
@@ -232,8 +216,9 @@ pub struct RunRecord {
     /// The build of P, also when P′ ran.
     pub build: BuildId,
     pub tier: Tier,
-    /// The tracked build that ran; `None` for P itself.
-    pub variant: Option<VariantRef>,
+    /// Which form of the program ran.
+    #[serde(default, rename = "variant")]
+    pub execution: Execution,
     /// With which probability a run like this one is reported.
     pub sampling_probability: f64,
     pub outcome: Outcome,

@@ -24,8 +24,8 @@ use diagnosis::campaign::traced_runs::KeptTrace;
 use diagnosis::campaign::{Campaign, LocatedFailure};
 use lru::LruCache;
 use sketch_model::{
-    BuildId, CampaignId, FailureReport, FailureSignature, FailureSketch, Outcome, RunRecord,
-    VariantRef,
+    BuildId, CampaignId, Execution, FailureReport, FailureSignature, FailureSketch, Outcome,
+    RunRecord, VariantRef,
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::future::Future;
@@ -36,6 +36,9 @@ use tokio::runtime::Handle;
 
 /// Binaries whose debug info is kept parsed.
 const CODES_KEPT: NonZeroUsize = NonZeroUsize::new(8).unwrap();
+
+/// Why there is no code for a run of [`Execution::Local`].
+const MADE_BY_HAND: &str = "its patch was made by hand, and no campaign knows it";
 
 /// Runs that are read back at once.
 const READ_BACK: usize = 256;
@@ -49,8 +52,8 @@ pub struct Desk {
     iterations: HashMap<CampaignId, Iteration>,
     /// The last sketch of campaigns that are being tracked.
     published: HashMap<CampaignId, FailureSketch>,
-    codes: LruCache<(BuildId, Option<VariantRef>), Arc<dyn BuildCode>>,
-    trace_maps: LruCache<(BuildId, Option<VariantRef>), Arc<TraceMap>>,
+    codes: LruCache<(BuildId, Execution), Arc<dyn BuildCode>>,
+    trace_maps: LruCache<(BuildId, Execution), Arc<TraceMap>>,
     /// Traced successes of builds that have no campaign yet.
     waiting_traces: HashMap<BuildId, Vec<KeptTrace>>,
     /// What this batch has read of the builds' counters, and added to it.
@@ -109,7 +112,7 @@ impl Desk {
             let changes = match self.considered(run) {
                 Ok(changes) => changes,
                 Err(error) => {
-                    self.forget(run.record.variant);
+                    self.forget(run.record.execution);
                     self.fall_back();
                     return Err(error);
                 }
@@ -127,7 +130,7 @@ impl Desk {
         let considered = catch_unwind(AssertUnwindSafe(|| self.consider(run)));
         considered.unwrap_or_else(|_| {
             tracing::error!(run = %run.record.id, "internal error while processing a run; it is not counted");
-            self.forget(run.record.variant);
+            self.forget(run.record.execution);
             Ok(Changes {
                 filings: vec![filing(run, CountedAs::Refused)],
                 ..Changes::default()
@@ -218,9 +221,12 @@ impl Desk {
             Outcome::Failure(report) => Some(self.failure(record, report)?),
         };
         let mut changes = Changes::default();
-        let counted_as = match record.variant {
-            None => CountedAs::Untracked,
-            Some(variant) => self.tracked_as(record, variant, failure.as_ref()),
+        let counted_as = match record.execution {
+            Execution::Original => CountedAs::Untracked,
+            // What an agent says was read for a campaign, or made by hand, is no
+            // campaign's; it was refused on arrival.
+            Execution::Traced { .. } | Execution::Local { .. } => CountedAs::Refused,
+            Execution::Tracked(variant) => self.tracked_as(record, variant, failure.as_ref()),
         };
         changes.filings.push(filing(run, counted_as));
         let signature = failure.as_ref().map(|f| f.signature.clone());
@@ -231,10 +237,10 @@ impl Desk {
             counted_as,
             CountedAs::Failing | CountedAs::Successful | CountedAs::OtherFailure
         );
-        if let Some(variant) = record.variant.filter(|_| counted) {
+        if let Some(variant) = record.execution.tracked().filter(|_| counted) {
             self.count_tracked(record, variant, counted_as, after, &mut changes)?;
         }
-        if record.variant.is_none() && record.pt.is_some() {
+        if counted_as == CountedAs::Untracked && record.pt.is_some() {
             self.take_traced(record, signature.as_ref(), after, &mut changes)?;
         }
         if let Some(signature) = signature {
@@ -383,15 +389,16 @@ impl Desk {
         let plans = campaign.tracking().map_or(&[][..], |it| &it.plans);
         for plan in plans {
             let variant = campaign.variant(plan.plan);
+            let execution = Execution::Tracked(variant);
             let Some(mut built) = self.wait(self.storage.iteration(variant))? else {
                 return Ok(());
             };
             if built.plan.traces_branches()
-                && let Ok(map) = self.trace_map(build, Some(variant))
+                && let Ok(map) = self.trace_map(build, execution)
             {
                 map.place_branches(&built.plan, &mut built.placement);
             }
-            let Ok(code) = self.code(build, Some(variant))? else {
+            let Ok(code) = self.code(build, execution)? else {
                 return Ok(());
             };
             iteration.add_plan(variant, built.plan, &built.placement, code);
@@ -415,7 +422,7 @@ impl Desk {
         record: &RunRecord,
         report: &FailureReport,
     ) -> Result<Failure, StorageError> {
-        let located = match self.code(&record.build, record.variant)? {
+        let located = match self.code(&record.build, record.execution)? {
             Err(error) => Err(error.to_string()),
             Ok(code) => code
                 .locate(report)
@@ -460,15 +467,18 @@ impl Desk {
     fn code(
         &mut self,
         build: &BuildId,
-        variant: Option<VariantRef>,
+        execution: Execution,
     ) -> Result<Result<Arc<dyn BuildCode>, WorkshopError>, StorageError> {
-        let key = (build.clone(), variant);
+        let key = (build.clone(), execution);
         if let Some(code) = self.codes.get(&key) {
             return Ok(Ok(Arc::clone(code)));
         }
-        let tracked = match variant {
-            None => None,
-            Some(variant) => match self.wait(self.storage.iteration(variant))? {
+        let tracked = match execution {
+            Execution::Original | Execution::Traced { .. } => None,
+            Execution::Local { .. } => {
+                return Ok(Err(WorkshopError::Tracking(MADE_BY_HAND.to_owned())));
+            }
+            Execution::Tracked(variant) => match self.wait(self.storage.iteration(variant))? {
                 // A lost file is this campaign's problem, not the storage's: the
                 // runs behind this one must not wait for it.
                 Some(iteration) => match self.tools.blobs.get(&iteration.full) {
@@ -524,8 +534,8 @@ impl Desk {
         self.campaigns.insert(campaign.id(), revised);
     }
 
-    fn forget(&mut self, variant: Option<VariantRef>) {
-        if let Some(variant) = variant {
+    fn forget(&mut self, execution: Execution) {
+        if let Some(variant) = execution.tracked() {
             self.iterations.remove(&variant.campaign);
         }
     }
@@ -556,6 +566,6 @@ fn filing(run: &StoredRun, counted_as: CountedAs) -> Filing {
         build: run.record.build.clone(),
         counted_as,
         failed: run.record.failed(),
-        untracked: run.record.variant.is_none(),
+        untracked: run.record.execution.is_original(),
     }
 }

@@ -5,14 +5,14 @@
 //! failing for the failure it showed, as successful for all if it went well. The
 //! sketch then needs no tracked build at all; σ and iterations are left alone.
 
-use super::Desk;
+use super::{Desk, MADE_BY_HAND};
 use crate::builds::trace_map::TraceMap;
 use crate::storage::{BuildCounts, Changes, Revised, StorageError};
 use diagnosis::campaign::Campaign;
 use diagnosis::campaign::iteration::Iteration;
-use diagnosis::campaign::traced_runs::{KeptTrace, StoredTrace, TRACED, traced_plan};
+use diagnosis::campaign::traced_runs::{KeptTrace, StoredTrace, traced_plan};
 use sketch_model::{
-    BuildId, CampaignId, FailureSignature, Placement, RunRecord, Slice, TracedRun, VariantRef,
+    BuildId, CampaignId, Execution, FailureSignature, Placement, RunRecord, Slice, TracedRun,
 };
 use slicer::PlanRequest;
 use std::num::NonZeroUsize;
@@ -30,21 +30,22 @@ impl Desk {
     pub(super) fn traced(&mut self, record: &RunRecord) -> Option<TracedRun> {
         record.pt.as_ref()?;
         let reader = self.tools.traces.clone();
-        reader.read(record, || self.trace_map(&record.build, record.variant))
+        reader.read(record, || self.trace_map(&record.build, record.execution))
     }
 
     pub(super) fn trace_map(
         &mut self,
         build: &BuildId,
-        variant: Option<VariantRef>,
+        execution: Execution,
     ) -> Result<Arc<TraceMap>, String> {
-        let key = (build.clone(), variant);
+        let key = (build.clone(), execution);
         if let Some(map) = self.trace_maps.get(&key) {
             return Ok(Arc::clone(map));
         }
-        let tracked = match variant {
-            None => None,
-            Some(variant) => {
+        let tracked = match execution {
+            Execution::Original | Execution::Traced { .. } => None,
+            Execution::Local { .. } => return Err(MADE_BY_HAND.to_owned()),
+            Execution::Tracked(variant) => {
                 let iteration = self.wait(self.storage.iteration(variant));
                 let iteration = iteration.map_err(|error| error.to_string())?;
                 let iteration = iteration.ok_or("its tracked build is not known")?;
@@ -127,7 +128,7 @@ impl Desk {
         if campaign.learned.traced.keep(kept.clone())
             && let Some(iteration) = self.iterations.get_mut(&campaign.id())
         {
-            iteration.add_traced(stored);
+            iteration.add_traced(campaign.id(), stored);
             // Every recurrence is worth a new sketch; of successes ever fewer are.
             let worth_a_look =
                 stored.failed || campaign.learned.traced.successful().is_power_of_two();
@@ -157,7 +158,7 @@ impl Desk {
         let build = &campaign.identity.build;
         let ask = PlanRequest::all(sigma);
         let planned = self.tools.workshop.plan(build, slice, &ask);
-        let (Ok(mut planned), Ok(code)) = (planned, self.code(build, None)?) else {
+        let (Ok(mut planned), Ok(code)) = (planned, self.code(build, Execution::Original)?) else {
             return Ok(());
         };
         let Some(whole) = planned.plans.pop() else {
@@ -165,16 +166,16 @@ impl Desk {
         };
         let plan = traced_plan(whole);
         let mut placement = Placement::default();
-        if let Ok(map) = self.trace_map(build, None) {
+        if let Ok(map) = self.trace_map(build, Execution::Original) {
             map.place_branches(&plan, &mut placement);
         }
-        iteration.add_plan(campaign.variant(TRACED), plan, &placement, code);
+        iteration.add_original(plan, &placement, code);
         for trace in campaign.learned.traced.iter() {
             // A lost blob is one run less, not the end of a diagnosis.
             let stored = self.tools.blobs.get(&trace.blob).ok();
             let stored = stored.and_then(|bytes| serde_json::from_slice(&bytes).ok());
             if let Some(stored) = stored {
-                iteration.add_traced(&stored);
+                iteration.add_traced(campaign.id(), &stored);
             }
         }
         Ok(())

@@ -2,8 +2,8 @@
 
 use diagnosis::campaign::{Campaign, FIRST_SIGMA, LocatedFailure};
 use sketch_model::{
-    BuildId, CampaignId, FailureKind, FailureSketch, Provenance, RunRecord, Schema, Tier,
-    VariantRef,
+    BuildId, CampaignId, Execution, FailureKind, FailureSketch, Provenance, RunRecord, Schema,
+    Tier, VariantRef,
 };
 use sketch_server::storage::{
     Arrival, BuildCounts, Changes, CountedAs, Database, Filing, Revised, Storage,
@@ -68,7 +68,10 @@ pub fn run(id: &str, variant: Option<VariantRef>, failed: bool) -> RunRecord {
         true => failing(id),
         false => successful(id),
     };
-    RunRecord { variant, ..run }
+    RunRecord {
+        execution: variant.map_or(Execution::Original, Execution::Tracked),
+        ..run
+    }
 }
 
 pub fn campaign(id: u64, line: u32) -> Campaign {
@@ -137,7 +140,7 @@ pub fn filed(arrival: Arrival, counted_as: CountedAs, record: &RunRecord) -> Cha
             build: record.build.clone(),
             counted_as,
             failed: record.failed(),
-            untracked: record.variant.is_none(),
+            untracked: record.execution.is_original(),
         }],
         ..Changes::default()
     }

@@ -160,7 +160,7 @@ pub fn run(id: &str, failed: bool, script: &str) -> DecodedRun {
         threads: named.collect(),
         trace: ExecutionTrace {
             run: RunId(id.to_owned()),
-            variant: VARIANT,
+            execution: Execution::Tracked(VARIANT),
             failed,
             events: threads.into_values().flatten().collect(),
             incomplete: incomplete.into_iter().collect(),
