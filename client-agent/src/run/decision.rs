@@ -21,7 +21,7 @@ use crate::run::program::{KnownProgram, ProgramKind};
 use crate::run::{Recorder, Supervisor};
 use crate::stderr_log::say;
 use crate::watchpoints::probe;
-use sketch_model::{AssignmentRequest, Execution, FailureKind, Gap, RunRecord, Tier, VariantRef};
+use sketch_model::{AssignmentRequest, Execution, FailureKind, Gap, RunRecord, Tier};
 use std::{cell::LazyCell, fs::File, io::Write, path::PathBuf, thread, time::Duration};
 
 /// A simulated fleet member gives up after this many unanswered questions.

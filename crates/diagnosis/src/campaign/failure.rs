@@ -46,16 +46,6 @@ impl LocatedFailure {
         FailureSignature(format!("{build} {} {frames}{others}", self.kind))
     }
 
-    /// Whether this is `whole`, seen through a stack that was cut off: the same
-    /// failure as far as it goes.
-    pub fn is_cut_from(&self, whole: &LocatedFailure) -> bool {
-        let same = |(a, b): (&Statement, &Statement)| a.id == b.id;
-        self.kind == whole.kind
-            && self.failing.id == whole.failing.id
-            && self.callers.len() <= whole.callers.len()
-            && self.callers.iter().zip(&whole.callers).all(same)
-    }
-
     /// "SIGSEGV in consumer (pbzip2.c:120)"
     pub fn title(&self) -> String {
         format!("{} in {}", self.kind, described(&self.failing))
@@ -120,15 +110,6 @@ mod tests {
             "ab12 SIGSEGV consumer (pbzip2.c:120) < start (pbzip2.c:40)"
         );
         assert_eq!(located.title(), "SIGSEGV in consumer (pbzip2.c:120)");
-    }
-
-    #[test]
-    fn a_stack_that_was_cut_off_is_known_by_what_is_there() {
-        let whole = failure(vec![statement("walk", 7), statement("main", 9)]);
-        let cut = failure(vec![statement("walk", 7)]);
-        assert!(cut.is_cut_from(&whole) && whole.is_cut_from(&whole));
-        assert!(!whole.is_cut_from(&cut), "more is another stack");
-        assert!(!failure(vec![statement("main", 9)]).is_cut_from(&whole));
     }
 
     #[test]

@@ -22,6 +22,7 @@
 
 pub mod counts;
 pub mod failure;
+pub mod family;
 pub mod iteration;
 pub mod promotion;
 pub mod state;
@@ -31,6 +32,7 @@ pub mod traced_runs;
 
 pub use counts::{BuildCounts, CountedAs, PlanRuns, RunCounts};
 pub use failure::{LocatedFailure, is_abort};
+pub use family::{Face, Family};
 pub use state::{SettledBy, Stage, State, Tracking};
 pub use steering::{CannotSteer, Steering};
 
@@ -108,8 +110,11 @@ pub struct Learned {
     pub watching_given_up: bool,
     /// How often the stop rule has been asked.
     pub looks: u64,
-    /// Runs of P that failed with this signature.
+    /// Runs of P that failed so.
     pub untracked_failures: u64,
+    /// The places where it strikes, in the order in which they were seen.
+    #[serde(default)]
+    pub faces: Vec<Face>,
     /// What the agents that reported runs of the program can do.
     #[serde(default)]
     pub fleet: BTreeSet<Tier>,
@@ -300,9 +305,27 @@ impl Campaign {
         }
     }
 
+    /// The failures that it is about.
+    pub fn family(&self) -> Family {
+        match &self.identity.failure {
+            Some(failure) => Family::of(&self.identity.build, failure),
+            None => Family::of_signature(&self.identity.signature),
+        }
+    }
+
+    /// Whether failures of this family are its own.
+    pub fn is_of(&self, family: &Family) -> bool {
+        self.family() == *family
+    }
+
+    /// Takes note of where a failing run, tracked or not, failed.
+    pub fn note_face(&mut self, face: Face) {
+        family::note(&mut self.learned.faces, face);
+    }
+
     /// What a run of one of this campaign's tracked builds counts as.
-    /// `failure` is the signature it failed with, if it failed.
-    pub fn counted_as(&self, variant: VariantRef, failure: Option<&FailureSignature>) -> CountedAs {
+    /// `failure` is the family of failures it belongs to, if it failed.
+    pub fn counted_as(&self, variant: VariantRef, failure: Option<&Family>) -> CountedAs {
         let tracking = self.tracking();
         let Some(tracking) = tracking.filter(|it| it.iteration == variant.iteration) else {
             return CountedAs::TooLate;
@@ -312,7 +335,7 @@ impl Campaign {
         }
         match failure {
             None => CountedAs::Successful,
-            Some(signature) if *signature == self.identity.signature => CountedAs::Failing,
+            Some(family) if self.is_of(family) => CountedAs::Failing,
             Some(_) => CountedAs::OtherFailure,
         }
     }

@@ -18,8 +18,9 @@
 //! A symptom is, where the program ended itself, a branch or value of the failing
 //! statement or of the condition that guards it. That a failed assertion found
 //! its condition false separates the runs perfectly and explains nothing; any good
-//! predictor further back says more. A fault has no symptoms in this sense: that
-//! the pointer was null is the first half of the answer. What the calls on the failing
+//! predictor further back says more. Of a fault it is the value that the failing access
+//! itself saw: that the pointer was null is the first half of the answer, and whoever
+//! made it so is the other. What the calls on the failing
 //! stack were given is a symptom anywhere: it was handed down to where it failed.
 //!
 //! Predictors of a class that held in exactly the same runs cannot be told
@@ -122,6 +123,10 @@ impl Nearness {
 
     /// Whether a predictor tells that the run failed, and not why.
     fn is_symptom(&self, predictor: &Predictor) -> bool {
+        let is_value = predictor.class() == PredictorClass::Value;
+        if is_value && self.failing.is_some_and(|f| predictor.statements() == [f]) {
+            return true;
+        }
         let mut statements = predictor.statements().iter();
         statements
             .all(|s| self.ending.contains(s) || (predictor.is_of_call() && self.stack.contains(s)))

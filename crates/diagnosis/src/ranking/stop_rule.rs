@@ -9,7 +9,9 @@
 //! first iterations, in which the true cause may not be tracked yet and a
 //! consequence of it is the best there is. For the same reason it does not end
 //! with a symptom (see [`super::ranking`]), unless nothing better is left to be
-//! found: the whole slice is tracked, or [`FAR_ENOUGH`] statements are.
+//! found: the whole slice is tracked, or [`FAR_ENOUGH`] statements are. And it does not end
+//! with what could be seen in less than half of the failing runs: hooks that were off,
+//! or had no place, when the others failed leave a few runs that agree by chance.
 //!
 //! Runs: recurrences of a failure are dear, successful runs are not. One failing
 //! run and a few successful ones give a hint: whatever is best there is worth
@@ -32,7 +34,7 @@ const NEARLY_ALL: f64 = 0.9;
 const TIMES_AS_OFTEN: f64 = 10.0;
 
 /// Beyond this many tracked statements a symptom may end a diagnosis.
-pub const FAR_ENOUGH: u32 = 64;
+pub const FAR_ENOUGH: u32 = 256;
 
 /// With one failing run any predictor that held in it is perfect.
 const FEWEST_FAILING: u64 = 2;
@@ -86,8 +88,15 @@ fn overall<'a>(
     })
 }
 
-/// Whether a predictor separates the runs well enough to end with. One that
-/// hardly any successful run could contradict separates nothing; nor does one that
+/// Whether a predictor could be seen in so many failing runs that they speak for all.
+fn is_observable(ranked: &RankedPredictor) -> bool {
+    let support = ranked.score.support;
+    let failing = support.failing_observed() + support.failing_unobserved;
+    2 * support.failing_observed() >= failing
+}
+
+/// Whether a predictor separates the runs well enough to end with. One that could be
+/// seen in few of the failing runs says nothing of the others. One that hardly any successful run could contradict separates nothing; nor does one that
 /// holds in successful runs too, and has a high F only because most runs in which it
 /// could be observed failed.
 pub fn is_good(ranked: &RankedPredictor) -> bool {
@@ -98,7 +107,7 @@ pub fn is_good(ranked: &RankedPredictor) -> bool {
     let successful = holds(support.successful_true, contradicting);
     let precise = ranked.score.f_measure >= GOOD_F && 2.0 * successful <= failing;
     let telling = failing >= NEARLY_ALL && TIMES_AS_OFTEN * successful <= failing;
-    contradicting >= FEWEST_CONTRADICTING && (precise || telling)
+    is_observable(ranked) && contradicting >= FEWEST_CONTRADICTING && (precise || telling)
 }
 
 /// Whether it cannot well be chance, after correction.

@@ -21,7 +21,7 @@ use crate::storage::{
 };
 use diagnosis::campaign::iteration::Iteration;
 use diagnosis::campaign::traced_runs::KeptTrace;
-use diagnosis::campaign::{Campaign, LocatedFailure};
+use diagnosis::campaign::{Campaign, Face, Family, LocatedFailure};
 use lru::LruCache;
 use sketch_model::{
     BuildId, CampaignId, Execution, FailureReport, FailureSignature, FailureSketch, Outcome,
@@ -68,9 +68,15 @@ pub struct Desk {
 
 /// A failure as far as it could be made out.
 struct Failure {
-    signature: FailureSignature,
-    title: String,
+    seen: Seen,
     located: Result<LocatedFailure, String>,
+}
+
+/// Which failure a run showed, and where it struck.
+#[derive(Clone)]
+struct Seen {
+    family: Family,
+    face: Face,
 }
 
 impl Desk {
@@ -171,35 +177,28 @@ impl Desk {
         self.published.remove(&id);
     }
 
-    /// Notes when a failure was seen, whatever the run counted as.
-    fn note_seen(&self, signature: &FailureSignature, changes: &mut Changes) {
+    /// Notes when a failure was seen and where it struck, whatever the run counted as.
+    fn note_seen(&self, failure: &Seen, changes: &mut Changes) {
+        let note = |revised: &mut Revised| {
+            let campaign = &mut revised.campaign;
+            let now = crate::campaigns::fleet::now();
+            campaign.learned.seen.get_or_insert_default().note(now);
+            campaign.note_face(failure.face.clone());
+        };
         let changing = changes.campaigns.iter_mut().rev();
-        let mut changing = changing.filter(|c| c.campaign.identity.signature == *signature);
-        let now = crate::campaigns::fleet::now();
+        let mut changing = changing.filter(|c| c.campaign.is_of(&failure.family));
         if let Some(changing) = changing.next() {
-            changing
-                .campaign
-                .learned
-                .seen
-                .get_or_insert_default()
-                .note(now);
-            return;
-        }
-        if let Some(known) = self.known(signature) {
+            note(changing);
+        } else if let Some(known) = self.known(&failure.family) {
             let mut known = known.clone();
-            known
-                .campaign
-                .learned
-                .seen
-                .get_or_insert_default()
-                .note(now);
+            note(&mut known);
             changes.campaigns.push(known);
         }
     }
 
-    fn known(&self, signature: &FailureSignature) -> Option<&Revised> {
+    fn known(&self, family: &Family) -> Option<&Revised> {
         let mut known = self.campaigns.values();
-        known.find(|known| known.campaign.identity.signature == *signature)
+        known.find(|known| known.campaign.is_of(family))
     }
 
     /// The counters of a build before a run, which they count from now on.
@@ -229,7 +228,7 @@ impl Desk {
             Execution::Tracked(variant) => self.tracked_as(record, variant, failure.as_ref()),
         };
         changes.filings.push(filing(run, counted_as));
-        let signature = failure.as_ref().map(|f| f.signature.clone());
+        let seen = failure.as_ref().map(|f| f.seen.clone());
         if let Some(failure) = failure {
             self.note_failure(record, failure, counted_as, before, &mut changes);
         }
@@ -241,10 +240,11 @@ impl Desk {
             self.count_tracked(record, variant, counted_as, after, &mut changes)?;
         }
         if counted_as == CountedAs::Untracked && record.pt.is_some() {
-            self.take_traced(record, signature.as_ref(), after, &mut changes)?;
+            let family = seen.as_ref().map(|seen| &seen.family);
+            self.take_traced(record, family, after, &mut changes)?;
         }
-        if let Some(signature) = signature {
-            self.note_seen(&signature, &mut changes);
+        if let Some(seen) = seen {
+            self.note_seen(&seen, &mut changes);
         }
         Ok(changes)
     }
@@ -257,7 +257,7 @@ impl Desk {
     ) -> CountedAs {
         match self.campaigns.get(&variant.campaign) {
             Some(Revised { campaign, .. }) if campaign.identity.build == record.build => {
-                campaign.counted_as(variant, failure.map(|f| &f.signature))
+                campaign.counted_as(variant, failure.map(|f| &f.seen.family))
             }
             _ => CountedAs::Refused,
         }
@@ -272,7 +272,7 @@ impl Desk {
         before: BuildCounts,
         changes: &mut Changes,
     ) {
-        let known = self.known(&failure.signature);
+        let known = self.known(&failure.seen.family);
         if known.is_some() && counted_as != CountedAs::Untracked {
             return;
         }
@@ -296,8 +296,11 @@ impl Desk {
             .workshop
             .program_name(build)
             .unwrap_or_else(|_| build.0.clone());
-        tracing::info!(campaign = %id, title = failure.title, "a new failure");
-        let named = (failure.signature, failure.title);
+        tracing::info!(campaign = %id, title = failure.seen.face.title, "a new failure");
+        let Face {
+            signature, title, ..
+        } = failure.seen.face;
+        let named = (signature, title);
         match failure.located {
             Ok(located) => {
                 let sigma = self.tools.workshop.first_sigma();
@@ -428,39 +431,27 @@ impl Desk {
                 .locate(report)
                 .ok_or_else(|| code.why_unlocated(report)),
         };
-        let cut_off = report
-            .threads
-            .first()
-            .is_some_and(|t| t.truncated.is_some());
-        Ok(match located {
-            Ok(located) => Failure {
-                signature: self
-                    .known_as(&record.build, &located)
-                    .filter(|_| cut_off)
-                    .unwrap_or_else(|| located.signature(&record.build)),
-                title: located.title(),
-                located: Ok(located),
+        let face = |signature, title| Face {
+            signature,
+            title,
+            kind: report.kind.clone(),
+            failures: 1,
+        };
+        let (build, kind) = (&record.build, &report.kind);
+        let seen = match &located {
+            Ok(located) => Seen {
+                family: Family::of(build, located),
+                face: face(located.signature(build), located.title()),
             },
-            Err(problem) => Failure {
-                signature: FailureSignature(format!(
-                    "{} {} at no known statement",
-                    record.build, report.kind
-                )),
-                title: format!("{} at no known statement", report.kind),
-                located: Err(problem),
-            },
-        })
-    }
-
-    /// The known failure that this one is a part of, as far as its stack goes.
-    fn known_as(&self, build: &BuildId, located: &LocatedFailure) -> Option<FailureSignature> {
-        let known = self.campaigns.values().map(|revised| &revised.campaign);
-        let mut known = known.filter(|c| c.identity.build == *build);
-        let same = known.find(|campaign| {
-            let whole = campaign.identity.failure.as_ref();
-            whole.is_some_and(|whole| located.is_cut_from(whole))
-        });
-        same.map(|campaign| campaign.identity.signature.clone())
+            Err(_) => {
+                let signature = FailureSignature(format!("{build} {kind} at no known statement"));
+                Seen {
+                    family: Family::of_signature(&signature),
+                    face: face(signature, format!("{kind} at no known statement")),
+                }
+            }
+        };
+        Ok(Failure { seen, located })
     }
 
     /// The code that a run executed: P's, or that of a tracked build.

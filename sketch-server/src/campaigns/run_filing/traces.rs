@@ -8,11 +8,11 @@
 use super::{Desk, MADE_BY_HAND};
 use crate::builds::trace_map::TraceMap;
 use crate::storage::{BuildCounts, Changes, Revised, StorageError};
-use diagnosis::campaign::Campaign;
+use diagnosis::campaign::{Campaign, Family};
 use diagnosis::campaign::iteration::Iteration;
 use diagnosis::campaign::traced_runs::{KeptTrace, StoredTrace, traced_plan};
 use sketch_model::{
-    BuildId, CampaignId, Execution, FailureSignature, Placement, RunRecord, Slice, TracedRun,
+    BuildId, CampaignId, Execution, Placement, RunRecord, Slice, TracedRun,
 };
 use slicer::PlanRequest;
 use std::num::NonZeroUsize;
@@ -63,7 +63,7 @@ impl Desk {
     pub(super) fn take_traced(
         &mut self,
         record: &RunRecord,
-        failure: Option<&FailureSignature>,
+        failure: Option<&Family>,
         counts: BuildCounts,
         changes: &mut Changes,
     ) -> Result<(), StorageError> {
@@ -88,7 +88,7 @@ impl Desk {
         let counts_for = |Revised { campaign: it, .. }: &Revised| {
             it.identity.build == record.build
                 && !it.is_over()
-                && failure.is_none_or(|signature| *signature == it.identity.signature)
+                && failure.is_none_or(|family| it.is_of(family))
         };
         concerned.retain(counts_for);
         if concerned.is_empty() && !record.failed() {
