@@ -7,6 +7,7 @@
 
 mod capture;
 pub mod progress;
+mod stopped_thread;
 
 pub use capture::Hang;
 
