@@ -9,7 +9,7 @@ use super::{
 use crate::error::AgentError;
 use crate::process::hang::{Hang, HangPolicy, HangWatch};
 use crate::run::barrier::guarded;
-use crate::stderr_log::say;
+use sketch_model::Gap;
 use std::{io, mem::MaybeUninit, os::fd::AsRawFd};
 
 /// How a process ended.
@@ -46,12 +46,13 @@ pub fn wait(pid: i32, queue: Option<&SignalQueue>) -> Result<Ended, AgentError> 
     wait_watching(pid, queue, None, &mut |_| {})
 }
 
-/// The same; calls `on_hang` at most once, while the process hangs.
+/// The same; calls `on_hang` while the process hangs, with what was found, or when a
+/// defect of ours has ended the looking. That is once at most.
 pub fn wait_watching(
     pid: i32,
     queue: Option<&SignalQueue>,
     policy: Option<HangPolicy>,
-    on_hang: &mut dyn FnMut(Hang),
+    on_hang: &mut dyn FnMut(Result<Hang, Gap>),
 ) -> Result<Ended, AgentError> {
     let mut asked_to_end = false;
     let mut watch = policy.map(|policy| HangWatch::new(pid, policy));
@@ -74,19 +75,17 @@ pub fn wait_watching(
                 && let Some(mut watching) = watch.take()
             {
                 // Whatever goes wrong here, the command is waited for to its end.
-                let looked = guarded("looking whether the program hangs", || {
-                    if !watching.hangs() {
-                        return Some(watching);
+                match guarded("looking whether the program hangs", || watching.hangs()) {
+                    Ok(false) => watch = Some(watching),
+                    Ok(true) => {
+                        let described = guarded("describing a hang", || watching.describe());
+                        // It hangs, whether we can say how or not.
+                        if policy.is_some_and(|policy| policy.end_it) {
+                            sys::send_signal(pid, libc::SIGKILL);
+                        }
+                        on_hang(Ok(described.unwrap_or_else(Hang::not_described)));
                     }
-                    on_hang(watching.describe());
-                    None
-                });
-                match looked {
-                    Ok(None) if policy.is_some_and(|policy| policy.end_it) => {
-                        sys::send_signal(pid, libc::SIGKILL);
-                    }
-                    Ok(still) => watch = still,
-                    Err(defect) => say(defect),
+                    Err(defect) => on_hang(Err(defect)),
                 }
             }
             while let Some(received) = queue.next() {
@@ -104,8 +103,12 @@ pub fn wait_watching(
     loop {
         // SAFETY: both results are whole structures.
         let got = unsafe { libc::wait4(pid, &raw mut status, 0, usage.as_mut_ptr()) };
-        if got == pid {
+        if got == pid && (libc::WIFEXITED(status) || libc::WIFSIGNALED(status)) {
             break;
+        }
+        if got == pid {
+            // A traced process stopped: that is no end.
+            continue;
         }
         let error = io::Error::last_os_error();
         if error.kind() != io::ErrorKind::Interrupted {

@@ -3,6 +3,8 @@
 pub(crate) mod barrier;
 pub(crate) mod check;
 pub(crate) mod decision;
+#[cfg(test)]
+mod defect_tests;
 pub(crate) mod outcome;
 pub(crate) mod program;
 pub(crate) mod repeat;
@@ -29,8 +31,9 @@ use program::{KnownProgram, Program};
 use runtime::layout::WATCH_SLOTS;
 use sketch_model::{AgentId, Gap, PreloadObstacle, RunRecord, Tier, WatchRefusal};
 use std::{
-    cell::LazyCell,
+    cell::{Cell, LazyCell},
     ffi::CString,
+    fmt::Display,
     os::{
         fd::{AsRawFd, BorrowedFd, RawFd},
         unix::net::UnixStream,
@@ -50,6 +53,16 @@ pub struct Supervisor<'a> {
     pub environment: Vec<CString>,
     pub inherited: Inherited,
     pub queue: Option<&'a SignalQueue>,
+    progress: Cell<Progress>,
+}
+
+/// How far the run is that was begun last, so that after a defect of ours nothing runs
+/// twice and nothing is left alone.
+#[derive(Clone, Copy, Debug)]
+enum Progress {
+    NotStarted,
+    Running(i32),
+    Ended(Ended),
 }
 
 /// What recording needs beside.
@@ -93,18 +106,40 @@ pub struct Run {
     pub unrecorded: Option<Gap>,
 }
 
-impl Supervisor<'_> {
+impl<'a> Supervisor<'a> {
+    pub fn new(
+        program: &'a Program,
+        arguments: &'a [CString],
+        environment: Vec<CString>,
+        inherited: Inherited,
+        queue: Option<&'a SignalQueue>,
+    ) -> Supervisor<'a> {
+        Supervisor {
+            program,
+            arguments,
+            environment,
+            inherited,
+            queue,
+            progress: Cell::new(Progress::NotStarted),
+        }
+    }
+
+    /// Says that the program runs, and that there will be no record of it.
+    pub fn say_unrecorded(&self, because: impl Display) {
+        let path = self.program.path.display();
+        say(format_args!("{path} is run without recording: {because}"));
+    }
+
     fn launch(
         &self,
         executable: Executable<'_>,
         environment: &[CString],
         inherited: &[RawFd],
-        trace: Option<TraceRequest<'_>>,
+        trace: Option<Result<Tracing, PtRefusal>>,
     ) -> Result<Running, AgentError> {
         if let Some(queue) = self.queue {
             queue.die_if_asked(&self.inherited);
         }
-        let trace = trace.map(TraceRequest::start);
         let started = Instant::now();
         let clock = clock::read();
         let pid = Launch {
@@ -114,6 +149,7 @@ impl Supervisor<'_> {
             inherited,
         }
         .start(&self.inherited)?;
+        self.progress.set(Progress::Running(pid));
         Ok(Running {
             pid,
             started,
@@ -129,6 +165,40 @@ impl Supervisor<'_> {
         supervise::wait(running.pid, self.queue)
     }
 
+    /// Begins a run and does `run`, which is to launch the program and wait for it. After
+    /// a defect of ours in it, `go_on_bare` does the rest.
+    pub fn begin<T>(&self, run: impl FnOnce() -> T) -> Result<T, Gap> {
+        self.progress.set(Progress::NotStarted);
+        guarded("running the program", run)
+    }
+
+    /// After a defect of ours: what runs is waited for, what has ended has ended, and
+    /// only what was not started yet is started.
+    pub fn go_on_bare(&self) -> Result<Ended, AgentError> {
+        match self.progress.get() {
+            Progress::NotStarted => self.run_bare(),
+            Progress::Running(pid) => supervise::wait(pid, self.queue),
+            Progress::Ended(ended) => Ok(ended),
+        }
+    }
+
+    /// Begins a trace of what is to run next, where that is wanted and possible.
+    fn start_trace(
+        &self,
+        recorder: &Recorder,
+        main: impl FnOnce() -> MainModule,
+        file: Option<BorrowedFd<'_>>,
+        gaps: &mut Vec<Gap>,
+    ) -> Option<Result<Tracing, PtRefusal>> {
+        let started = guarded("starting the trace of a run", || {
+            Some(recorder.trace(&main(), file)?.start())
+        });
+        started.unwrap_or_else(|defect| {
+            gaps.push(defect);
+            None
+        })
+    }
+
     /// Starts the tracked build, else P with what recording needs, else P alone;
     /// what is not possible on this machine goes into `gaps`.
     fn start(
@@ -141,10 +211,12 @@ impl Supervisor<'_> {
         let mut refused = None;
         if let Some(build) = tracked {
             let mut said = Vec::new();
-            if let Some(preparation) = self.prepare(known, tracked, recorder, &mut said) {
+            let prepared = self.prepare_guarded(known, tracked, recorder, &mut said, gaps);
+            if let Some(preparation) = prepared {
                 let executable = Executable::Sealed(build.fd(), &self.program.path);
                 let (environment, inherited) = preparation.for_the_program();
-                let trace = recorder.trace(&build.main_module(), Some(build.fd()));
+                let file = Some(build.fd());
+                let trace = self.start_trace(recorder, || build.main_module(), file, gaps);
                 match self.launch(executable, environment, &inherited, trace) {
                     Ok(running) => {
                         gaps.append(&mut said);
@@ -160,9 +232,12 @@ impl Supervisor<'_> {
             }
         }
         let executable = Executable::Path(&self.program.path);
-        if let Some(preparation) = self.prepare(known, None, recorder, gaps) {
+        let mut said = Vec::new();
+        let prepared = self.prepare_guarded(known, None, recorder, &mut said, gaps);
+        gaps.append(&mut said);
+        if let Some(preparation) = prepared {
             let (environment, inherited) = preparation.for_the_program();
-            let trace = recorder.trace(&known.main_module(), None);
+            let trace = self.start_trace(recorder, || known.main_module(), None, gaps);
             match self.launch(executable, environment, &inherited, trace) {
                 Ok(running) => return Ok(Started::new(running, Some(preparation), refused)),
                 // A longer environment may be too long.
@@ -171,9 +246,13 @@ impl Supervisor<'_> {
                 }),
             }
         }
-        let trace = recorder.trace(&known.main_module(), None);
+        let unrecorded = gaps.last().cloned();
+        let trace = self.start_trace(recorder, || known.main_module(), None, gaps);
         let running = self.launch(executable, &self.environment, &[], trace)?;
-        Ok(Started::new(running, None, refused))
+        Ok(Started {
+            unrecorded,
+            ..Started::new(running, None, refused)
+        })
     }
 
     /// Runs P, or the tracked build, and records it: `keep` gets the record
@@ -191,11 +270,8 @@ impl Supervisor<'_> {
             running,
             preparation,
             refused,
+            unrecorded,
         } = self.start(known, tracked, recorder, &mut gaps)?;
-        let unrecorded = match preparation {
-            Some(_) => None,
-            None => gaps.last().cloned(),
-        };
         let pid = running.pid;
         let mut recording = Recording {
             known,
@@ -215,15 +291,16 @@ impl Supervisor<'_> {
                 say(defect);
             }
         };
-        let ended = supervise::wait_watching(pid, self.queue, policy, &mut |hang| {
-            if goes_on {
+        let ended = supervise::wait_watching(pid, self.queue, policy, &mut |hang| match hang {
+            Ok(hang) if goes_on => {
                 // Nobody knows when it ends, and the report is wanted now.
                 keep(recording.record(recorder, &Moment::Hangs(&hang)));
                 kept = true;
-            } else {
-                hung = Some(hang);
             }
+            Ok(hang) => hung = Some(hang),
+            Err(defect) => recording.gaps.push(defect),
         })?;
+        self.progress.set(Progress::Ended(ended));
         if !kept {
             let moment = match &hung {
                 Some(hang) => Moment::EndedAfter(hang, ended),
@@ -243,6 +320,24 @@ impl Supervisor<'_> {
         let given = environment::preloaded(&self.environment);
         let brought = known.facts.loading.sanitizer().map(str::to_string);
         brought.or_else(|| given.into_iter().find(|name| dynamic::is_sanitizer(name)))
+    }
+
+    /// As `prepare`; `None`, with the reason in `gaps`, also after a defect of ours.
+    fn prepare_guarded(
+        &self,
+        known: &KnownProgram,
+        tracked: Option<&TrackedBuild>,
+        recorder: &Recorder,
+        said: &mut Vec<Gap>,
+        gaps: &mut Vec<Gap>,
+    ) -> Option<Preparation> {
+        let prepared = guarded("preparing the recording of a run", || {
+            self.prepare(known, tracked, recorder, said)
+        });
+        prepared.unwrap_or_else(|defect| {
+            gaps.push(defect);
+            None
+        })
     }
 
     /// Shared memory, environment and watchpoint reader for one run; `None`,
@@ -349,6 +444,8 @@ struct Started {
     running: Running,
     preparation: Option<Preparation>,
     refused: Option<Gap>,
+    /// Why nothing was prepared, if nothing was.
+    unrecorded: Option<Gap>,
 }
 
 impl Started {
@@ -363,6 +460,7 @@ impl Started {
             running,
             preparation,
             refused,
+            unrecorded: None,
         }
     }
 }
