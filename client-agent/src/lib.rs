@@ -16,6 +16,7 @@ mod governor;
 mod intel_pt;
 mod patches;
 mod policy;
+mod preload;
 mod private_files;
 mod process;
 mod record;

@@ -5,8 +5,7 @@
 //! executed by the very descriptor that was verified (`execveat`), so that no
 //! file on disk can be swapped in between.
 
-use super::inherited::Inherited;
-use crate::error::AgentError;
+use super::{error::ProcessError, inherited::Inherited};
 use std::{
     ffi::{CStr, CString},
     io::{self, Read},
@@ -44,8 +43,8 @@ impl Launch<'_> {
 
     /// Starts the command and returns its process id, or the reason why the
     /// kernel would not execute it.
-    pub fn start(&self, inherited: &Inherited) -> Result<i32, AgentError> {
-        let cannot_run = |reason| AgentError::CannotRun {
+    pub fn start(&self, inherited: &Inherited) -> Result<i32, ProcessError> {
+        let cannot_run = |reason| ProcessError::CannotRun {
             path: self.path().to_path_buf(),
             reason,
         };
@@ -59,12 +58,12 @@ impl Launch<'_> {
         let environment = pointers(self.environment);
         // The child's end closes when the command is executed; before that it
         // can carry the reason why it is not.
-        let (mut failure, failed) = io::pipe().map_err(|e| AgentError::call("pipe", e))?;
+        let (mut failure, failed) = io::pipe().map_err(|e| ProcessError::call("pipe", e))?;
         // SAFETY: between fork and exec the child makes system calls only, on
         // memory that was prepared before.
         let pid = unsafe { libc::fork() };
         if pid < 0 {
-            return Err(AgentError::call("fork", io::Error::last_os_error()));
+            return Err(ProcessError::call("fork", io::Error::last_os_error()));
         }
         if pid == 0 {
             // SAFETY: as above; all pointers stay valid, the arrays end in null.

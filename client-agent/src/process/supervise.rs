@@ -2,15 +2,12 @@
 
 use super::{
     descriptors,
+    error::ProcessError,
     job_control::JobControl,
     signals::{self, SignalQueue},
     sys,
 };
-use crate::error::AgentError;
-use crate::process::hang::{Hang, HangPolicy, HangWatch};
-use crate::run::barrier::guarded;
-use sketch_model::Gap;
-use std::{io, mem::MaybeUninit, os::fd::AsRawFd};
+use std::{io, mem::MaybeUninit, os::fd::AsRawFd, time::Duration};
 
 /// How a process ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,52 +38,58 @@ impl Ending {
     }
 }
 
-/// Waits for `pid` to end; without a queue no signals are passed on.
-pub fn wait(pid: i32, queue: Option<&SignalQueue>) -> Result<Ended, AgentError> {
-    wait_watching(pid, queue, None, &mut |_| {})
+/// What is looked at while a process is waited for.
+pub trait Watch {
+    /// How long nothing must happen before the next look; `None` for no more looks.
+    fn pause(&self) -> Option<Duration>;
+    /// Looks at the process, which has not ended.
+    fn look(&mut self) -> Verdict;
 }
 
-/// The same; calls `on_hang` while the process hangs, with what was found, or when a
-/// defect of ours has ended the looking. That is once at most.
-pub fn wait_watching(
+/// What is to become of a process that was looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    GoesOn,
+    IsKilled,
+}
+
+/// Nothing is looked at.
+#[derive(Debug)]
+pub struct Unwatched;
+
+impl Watch for Unwatched {
+    fn pause(&self) -> Option<Duration> {
+        None
+    }
+
+    fn look(&mut self) -> Verdict {
+        Verdict::GoesOn
+    }
+}
+
+/// Waits for `pid` to end; without a queue no signals are passed on.
+pub fn wait(
     pid: i32,
     queue: Option<&SignalQueue>,
-    policy: Option<HangPolicy>,
-    on_hang: &mut dyn FnMut(Result<Hang, Gap>),
-) -> Result<Ended, AgentError> {
+    watch: &mut dyn Watch,
+) -> Result<Ended, ProcessError> {
     let mut asked_to_end = false;
-    let mut watch = policy.map(|policy| HangWatch::new(pid, policy));
     let mut job = JobControl::new(pid);
     // Without pidfd (before Linux 5.3) the command still runs and is waited
-    // for; only signals are not passed on, and hangs not seen.
+    // for; only signals are not passed on, and nothing is looked at.
     if let (Some(queue), Ok(pidfd)) = (queue, sys::pidfd_open(pid)) {
         loop {
             let mut waiting = [
                 descriptors::readable(pidfd.as_raw_fd()),
                 descriptors::readable(queue.as_raw_fd()),
             ];
-            let pause = watch
-                .as_ref()
-                .map_or(-1, |watch| watch.pause().as_millis() as i32);
+            let pause = watch.pause().map_or(-1, |pause| pause.as_millis() as i32);
             if descriptors::poll(&mut waiting, pause).is_err() {
                 break;
             }
-            if waiting.iter().all(|entry| entry.revents == 0)
-                && let Some(mut watching) = watch.take()
-            {
-                // Whatever goes wrong here, the command is waited for to its end.
-                match guarded("looking whether the program hangs", || watching.hangs()) {
-                    Ok(false) => watch = Some(watching),
-                    Ok(true) => {
-                        let described = guarded("describing a hang", || watching.describe());
-                        // It hangs, whether we can say how or not.
-                        if policy.is_some_and(|policy| policy.end_it) {
-                            sys::send_signal(pid, libc::SIGKILL);
-                        }
-                        on_hang(Ok(described.unwrap_or_else(Hang::not_described)));
-                    }
-                    Err(defect) => on_hang(Err(defect)),
-                }
+            let idle = waiting.iter().all(|entry| entry.revents == 0);
+            if idle && watch.look() == Verdict::IsKilled {
+                sys::send_signal(pid, libc::SIGKILL);
             }
             while let Some(received) = queue.next() {
                 asked_to_end |= received.asks_to_end();
@@ -112,7 +115,7 @@ pub fn wait_watching(
         }
         let error = io::Error::last_os_error();
         if error.kind() != io::ErrorKind::Interrupted {
-            return Err(AgentError::call("wait4", error));
+            return Err(ProcessError::call("wait4", error));
         }
     }
     // SAFETY: wait4 has succeeded and filled it.

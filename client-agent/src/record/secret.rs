@@ -12,7 +12,7 @@
 
 use crate::policy::file::Config;
 use crate::private_files::write_new;
-use crate::process::preload::default_cache;
+use crate::preload::default_cache;
 use crate::process::sys;
 use std::{
     fs, io,

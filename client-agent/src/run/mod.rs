@@ -5,6 +5,7 @@ pub(crate) mod check;
 pub(crate) mod decision;
 #[cfg(test)]
 mod defect_tests;
+mod hang_watch;
 pub(crate) mod outcome;
 pub(crate) mod program;
 pub(crate) mod repeat;
@@ -20,13 +21,14 @@ use crate::process::launch::{Executable, Launch};
 use crate::process::modules::{MainModule, ModuleCache};
 use crate::process::region::{RegionFile, RegionSettings};
 use crate::process::signals::SignalQueue;
-use crate::process::supervise::{self, Ended};
+use crate::process::supervise::{self, Ended, Unwatched};
 use crate::process::{clock, environment, sys};
 use crate::record::assemble::{Moment, Recording};
 use crate::stderr_log::say;
 use crate::watchpoints::collector::Collector;
 use barrier::guarded;
 use formats::dynamic;
+use hang_watch::HangReporter;
 use program::{KnownProgram, Program};
 use runtime::layout::WATCH_SLOTS;
 use sketch_model::{AgentId, Gap, PreloadObstacle, RunRecord, Tier, WatchRefusal};
@@ -162,7 +164,11 @@ impl<'a> Supervisor<'a> {
     pub fn run_bare(&self) -> Result<Ended, AgentError> {
         let executable = Executable::Path(&self.program.path);
         let running = self.launch(executable, &self.environment, &[], None)?;
-        supervise::wait(running.pid, self.queue)
+        self.wait_bare(running.pid)
+    }
+
+    fn wait_bare(&self, pid: i32) -> Result<Ended, AgentError> {
+        Ok(supervise::wait(pid, self.queue, &mut Unwatched)?)
     }
 
     /// Begins a run and does `run`, which is to launch the program and wait for it. After
@@ -177,7 +183,7 @@ impl<'a> Supervisor<'a> {
     pub fn go_on_bare(&self) -> Result<Ended, AgentError> {
         match self.progress.get() {
             Progress::NotStarted => self.run_bare(),
-            Progress::Running(pid) => supervise::wait(pid, self.queue),
+            Progress::Running(pid) => self.wait_bare(pid),
             Progress::Ended(ended) => Ok(ended),
         }
     }
@@ -291,7 +297,7 @@ impl<'a> Supervisor<'a> {
                 say(defect);
             }
         };
-        let ended = supervise::wait_watching(pid, self.queue, policy, &mut |hang| match hang {
+        let mut report = |hang| match hang {
             Ok(hang) if goes_on => {
                 // Nobody knows when it ends, and the report is wanted now.
                 keep(recording.record(recorder, &Moment::Hangs(&hang)));
@@ -299,7 +305,9 @@ impl<'a> Supervisor<'a> {
             }
             Ok(hang) => hung = Some(hang),
             Err(defect) => recording.gaps.push(defect),
-        })?;
+        };
+        let mut watch = HangReporter::new(pid, policy, &mut report);
+        let ended = supervise::wait(pid, self.queue, &mut watch)?;
         self.progress.set(Progress::Ended(ended));
         if !kept {
             let moment = match &hung {
@@ -403,7 +411,8 @@ impl<'a> Supervisor<'a> {
             tracked: tracked.is_some(),
             start: tracked.and_then(TrackedBuild::start),
         };
-        let started = RegionFile::create(&settings).and_then(|region| {
+        let region = RegionFile::create(&settings).map_err(AgentError::from);
+        let started = region.and_then(|region| {
             let share = recorder.max_overhead.filter(|_| tracked.is_some());
             let costs = share.map_or(Costs::NONE, |_| *recorder.costs);
             let steward = Steward::new(region.live()?, share, costs);
