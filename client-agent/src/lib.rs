@@ -18,10 +18,10 @@ mod patches;
 mod policy;
 mod preload;
 mod private_files;
-mod process;
 mod record;
 mod run;
 mod stderr_log;
 mod watchpoints;
 
 pub use error::AgentError;
+use process_control as process;

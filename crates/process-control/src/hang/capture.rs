@@ -8,7 +8,7 @@
 
 use super::progress::{Look, Waiting};
 use super::stopped_thread::{StoppedThread, on_a_tracing_thread};
-use crate::process::region::CrashCapture;
+use crate::region::CrashCapture;
 use sketch_model::Gap;
 use std::{
     fs, io,
@@ -16,7 +16,7 @@ use std::{
 };
 
 /// As much of each stack as is kept of a crash.
-const STACK: usize = runtime::layout::STACK_BYTES;
+const STACK: usize = inprocess_layout::STACK_BYTES;
 /// More threads than this are counted, not captured.
 const MOST_THREADS: usize = 64;
 /// A thread that waits in a system call stops at once.

@@ -1,7 +1,7 @@
 //! The crash area: what the signal handler wrote before the process died.
 
 use super::words::Words;
-use runtime::layout::{
+use inprocess_layout::{
     CRASH_COMPLETE, CRASH_NONE, Crash, MAPS_BYTES, Region, STACK_BYTES, TYPE_NAME_BYTES,
     WORDS_BYTES,
 };

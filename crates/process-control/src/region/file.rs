@@ -1,9 +1,9 @@
 //! The region's file: a sealed memfd whose pages all exist.
 
 use super::live::LiveRegion;
-use crate::process::error::ProcessError;
-use crate::process::sys::{self, MemoryUse};
-use runtime::layout::{
+use crate::error::ProcessError;
+use crate::sys::{self, MemoryUse};
+use inprocess_layout::{
     CAPTURE_SIZE, Header, MAGIC, REGION_SIZE, Region, SLOT_FREE, THREAD_SLOTS, ThreadSlot, VERSION,
 };
 use std::{

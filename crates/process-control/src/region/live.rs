@@ -5,7 +5,7 @@
 //! writing too, and nothing read here is trusted to be more than a number.
 
 use super::threads::{self, EndedThreads};
-use runtime::layout::{
+use inprocess_layout::{
     Control, Header, OFF_HITS, OFF_HOOKS, Region, SANDBOXED, SLOT_BUSY, SLOT_FREE, SLOT_USED,
     THREAD_SLOTS, ThreadSlot, WATCH_READY,
 };

@@ -12,7 +12,7 @@
 //! - A traced thread stops for each signal it gets, before it gets it. Whoever lets
 //!   go of it says whether it gets the signal, so it is given back.
 
-use crate::process::sys;
+use crate::sys;
 use std::{
     io,
     mem::MaybeUninit,

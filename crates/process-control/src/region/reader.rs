@@ -4,7 +4,7 @@
 use super::crash::CrashCapture;
 use super::threads::{self, EndedThreads, ThreadRemains};
 use super::words::Words;
-use runtime::layout::{
+use inprocess_layout::{
     CALL_AGENT, CALL_MMAP, CALL_PERF_EVENT_OPEN, CALL_REPLY, CALL_SENDMSG, Control, Header,
     MAPS_BYTES, Region, THREAD_SLOTS, ThreadSlot, WATCH_READY, WATCH_REFUSED,
 };
@@ -223,7 +223,7 @@ fn refusal(step: u32, errno: i32) -> WatchRefusal {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use runtime::layout::{Event, HEAD_EVENTS, KIND_CALL, REGION_SIZE, RING_EVENTS};
+    use inprocess_layout::{Event, HEAD_EVENTS, KIND_CALL, REGION_SIZE, RING_EVENTS};
 
     fn put(region: &mut [u8], at: usize, bytes: &[u8]) {
         region[at..at + bytes.len()].copy_from_slice(bytes);
