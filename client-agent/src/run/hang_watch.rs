@@ -7,7 +7,7 @@ use crate::process::hang::{Hang, HangPolicy, HangWatch};
 use crate::process::supervise::{Verdict, Watch};
 use crate::run::barrier::guarded;
 use crate::stderr_log::say;
-use sketch_model::Gap;
+use sketch_model::{Gap, Pid};
 use std::time::Duration;
 
 /// Calls `report` while the program hangs, with what was found, or when a defect of ours
@@ -20,7 +20,7 @@ pub struct HangReporter<'a> {
 
 impl<'a> HangReporter<'a> {
     pub fn new(
-        pid: i32,
+        pid: Pid,
         policy: Option<HangPolicy>,
         report: &'a mut dyn FnMut(Result<Hang, Gap>),
     ) -> HangReporter<'a> {

@@ -31,7 +31,7 @@ use formats::dynamic;
 use hang_watch::HangReporter;
 use program::{KnownProgram, Program};
 use runtime::layout::WATCH_SLOTS;
-use sketch_model::{AgentId, Gap, PreloadObstacle, RunRecord, Tier, WatchRefusal};
+use sketch_model::{AgentId, Gap, Pid, PreloadObstacle, RunRecord, Tier, WatchRefusal};
 use std::{
     cell::{Cell, LazyCell},
     ffi::CString,
@@ -63,7 +63,7 @@ pub struct Supervisor<'a> {
 #[derive(Clone, Copy, Debug)]
 enum Progress {
     NotStarted,
-    Running(i32),
+    Running(Pid),
     Ended(Ended),
 }
 
@@ -167,7 +167,7 @@ impl<'a> Supervisor<'a> {
         self.wait_bare(running.pid)
     }
 
-    fn wait_bare(&self, pid: i32) -> Result<Ended, AgentError> {
+    fn wait_bare(&self, pid: Pid) -> Result<Ended, AgentError> {
         Ok(supervise::wait(pid, self.queue, &mut Unwatched)?)
     }
 
@@ -441,7 +441,7 @@ impl<'a> Supervisor<'a> {
 
 /// A process, and when it was started.
 pub(crate) struct Running {
-    pub pid: i32,
+    pub pid: Pid,
     pub started: Instant,
     pub clock: clock::Reading,
     /// Its Intel PT, or why there is none; `None` if it is not to have any.

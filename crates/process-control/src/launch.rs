@@ -6,6 +6,7 @@
 //! file on disk can be swapped in between.
 
 use super::{error::ProcessError, inherited::Inherited};
+use sketch_model::Pid;
 use std::{
     ffi::{CStr, CString},
     io::{self, Read},
@@ -43,7 +44,7 @@ impl Launch<'_> {
 
     /// Starts the command and returns its process id, or the reason why the
     /// kernel would not execute it.
-    pub fn start(&self, inherited: &Inherited) -> Result<i32, ProcessError> {
+    pub fn start(&self, inherited: &Inherited) -> Result<Pid, ProcessError> {
         let cannot_run = |reason| ProcessError::CannotRun {
             path: self.path().to_path_buf(),
             reason,
@@ -89,7 +90,7 @@ impl Launch<'_> {
         let mut errno = [0; 4];
         match failure.read_exact(&mut errno) {
             // Closed without a word: the command runs.
-            Err(_) => Ok(pid),
+            Err(_) => Ok(Pid(pid)),
             Ok(()) => {
                 // SAFETY: reaps the child that is about to exit.
                 unsafe { libc::waitpid(pid, std::ptr::null_mut(), 0) };

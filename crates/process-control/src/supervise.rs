@@ -7,6 +7,7 @@ use super::{
     signals::{self, SignalQueue},
     sys,
 };
+use sketch_model::Pid;
 use std::{io, mem::MaybeUninit, os::fd::AsRawFd, time::Duration};
 
 /// How a process ended.
@@ -69,7 +70,7 @@ impl Watch for Unwatched {
 
 /// Waits for `pid` to end; without a queue no signals are passed on.
 pub fn wait(
-    pid: i32,
+    pid: Pid,
     queue: Option<&SignalQueue>,
     watch: &mut dyn Watch,
 ) -> Result<Ended, ProcessError> {
@@ -105,11 +106,11 @@ pub fn wait(
     let mut usage = MaybeUninit::<libc::rusage>::uninit();
     loop {
         // SAFETY: both results are whole structures.
-        let got = unsafe { libc::wait4(pid, &raw mut status, 0, usage.as_mut_ptr()) };
-        if got == pid && (libc::WIFEXITED(status) || libc::WIFSIGNALED(status)) {
+        let got = unsafe { libc::wait4(pid.0, &raw mut status, 0, usage.as_mut_ptr()) };
+        if got == pid.0 && (libc::WIFEXITED(status) || libc::WIFSIGNALED(status)) {
             break;
         }
-        if got == pid {
+        if got == pid.0 {
             // A traced process stopped: that is no end.
             continue;
         }

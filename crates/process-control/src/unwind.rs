@@ -19,7 +19,7 @@ const MOST_FRAMES: usize = 256;
 /// The crashing thread's stack, innermost frame first.
 pub fn unwind(crash: &CrashCapture, modules: &[Module]) -> ThreadStack {
     let mut stack = ThreadStack {
-        tid: crash.tid,
+        tid: crash.tid.0,
         frames: Vec::new(),
         truncated: None,
         waits_for: None,

@@ -20,7 +20,7 @@ use runtime::layout::{
     WATCH_READY,
 };
 use sketch_model::{
-    AgentId, BuildId, CampaignId, Privacy, RuntimeAddress, Tier, VariantRef, WatchHit,
+    AgentId, BuildId, CampaignId, Pid, Privacy, RuntimeAddress, Tier, VariantRef, WatchHit,
 };
 use std::{
     cell::{Cell, LazyCell},
@@ -91,7 +91,7 @@ fn recording(tracked: Option<&TrackedBuild>) -> Recording<'_> {
         tracked,
         asked_to_watch: true,
         running: Running {
-            pid: 1,
+            pid: Pid(1),
             started: Instant::now(),
             clock: clock::read(),
             trace: None,

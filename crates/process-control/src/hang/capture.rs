@@ -9,7 +9,7 @@
 use super::progress::{Look, Waiting};
 use super::stopped_thread::{StoppedThread, on_a_tracing_thread};
 use crate::region::CrashCapture;
-use sketch_model::Gap;
+use sketch_model::{Gap, Pid, Tid};
 use std::{
     fs, io,
     time::{Duration, Instant},
@@ -50,7 +50,7 @@ impl Hang {
 }
 
 /// Captures the threads of a look. When it returns, all of them go on.
-pub fn capture(pid: i32, look: &Look) -> Hang {
+pub fn capture(pid: Pid, look: &Look) -> Hang {
     on_a_tracing_thread(|| capture_here(pid, look)).unwrap_or_else(|_| Hang {
         threads: Vec::new(),
         gaps: vec![Gap::ThreadsNotCaptured {
@@ -60,7 +60,7 @@ pub fn capture(pid: i32, look: &Look) -> Hang {
     })
 }
 
-fn capture_here(pid: i32, look: &Look) -> Hang {
+fn capture_here(pid: Pid, look: &Look) -> Hang {
     let until = Instant::now() + PATIENCE_FOR_ALL;
     let mut hang = Hang::default();
     if look.len() > MOST_THREADS {
@@ -76,7 +76,7 @@ fn capture_here(pid: i32, look: &Look) -> Hang {
         match thread(pid, *tid, &maps, until) {
             Ok(capture) => found.push((for_a_mutex, HungThread { capture, waits_for })),
             Err(error) => hang.gaps.push(Gap::ThreadNotCaptured {
-                tid: *tid,
+                tid: tid.0,
                 because: error.to_string(),
             }),
         }
@@ -89,12 +89,12 @@ fn capture_here(pid: i32, look: &Look) -> Hang {
 /// What a thread waits for, and whether it is a mutex. The C library keeps a
 /// mutex's owner eight bytes behind the word that is waited on; a number there
 /// that is another thread of this process is taken for it.
-fn wait_in_words(pid: i32, tid: i32, waiting: &Waiting, look: &Look) -> (bool, String) {
+fn wait_in_words(pid: Pid, tid: Tid, waiting: &Waiting, look: &Look) -> (bool, String) {
     match waiting {
         Waiting::ForAThread { futex } => {
             let mut owner = [0; 4];
             let read = read_memory(pid, futex.wrapping_add(8), &mut owner);
-            let owner = i32::from_le_bytes(owner);
+            let owner = Tid(i32::from_le_bytes(owner));
             if read == 4 && owner != tid && look.contains_key(&owner) {
                 (
                     true,
@@ -109,7 +109,7 @@ fn wait_in_words(pid: i32, tid: i32, waiting: &Waiting, look: &Look) -> (bool, S
     }
 }
 
-fn thread(pid: i32, tid: i32, maps: &str, until: Instant) -> io::Result<CrashCapture> {
+fn thread(pid: Pid, tid: Tid, maps: &str, until: Instant) -> io::Result<CrashCapture> {
     let stopped = StoppedThread::stop(tid, until.min(Instant::now() + PATIENCE))?;
     let registers = stopped.registers()?;
     let mut stack = vec![0; STACK];
@@ -151,7 +151,7 @@ fn thread(pid: i32, tid: i32, maps: &str, until: Instant) -> io::Result<CrashCap
 }
 
 /// Reads upward from `address` until the buffer is full or the mapping ends.
-fn read_memory(pid: i32, address: u64, buffer: &mut [u8]) -> usize {
+fn read_memory(pid: Pid, address: u64, buffer: &mut [u8]) -> usize {
     const PAGE: u64 = 4096;
     let mut done = 0;
     while done < buffer.len() {
@@ -170,7 +170,7 @@ fn read_memory(pid: i32, address: u64, buffer: &mut [u8]) -> usize {
         // SAFETY: the local buffer has that length; the remote address is only
         // read, by the kernel, which checks it.
         let got =
-            unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
+            unsafe { libc::process_vm_readv(pid.0, &raw const local, 1, &raw const remote, 1, 0) };
         if got <= 0 {
             break;
         }

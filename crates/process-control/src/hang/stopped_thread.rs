@@ -13,6 +13,7 @@
 //!   go of it says whether it gets the signal, so it is given back.
 
 use crate::sys;
+use sketch_model::Tid;
 use std::{
     io,
     mem::MaybeUninit,
@@ -31,29 +32,24 @@ pub fn on_a_tracing_thread<T: Send>(work: impl FnOnce() -> T + Send) -> io::Resu
     let tracer = AtomicI32::new(0);
     let done = thread::scope(|scope| {
         let spawned = thread::Builder::new().spawn_scoped(scope, || {
-            tracer.store(own_tid(), Ordering::Relaxed);
+            tracer.store(sys::own_tid().0, Ordering::Relaxed);
             work()
         });
         spawned.map(thread::ScopedJoinHandle::join)
     })?;
     // Joined is not ended: the kernel lets go of threads a little later.
     let until = Instant::now() + ENDS_WITHIN;
-    let (own, tracer) = (std::process::id() as i32, tracer.into_inner());
+    let (own, tracer) = (sys::own_pid(), Tid(tracer.into_inner()));
     while sys::thread_lives(own, tracer) && Instant::now() < until {
         thread::sleep(Duration::from_micros(50));
     }
     Ok(done.unwrap_or_else(|payload| panic::resume_unwind(payload)))
 }
 
-fn own_tid() -> i32 {
-    // SAFETY: takes no pointers, cannot fail.
-    unsafe { libc::gettid() }
-}
-
 /// A stopped thread; goes on when dropped.
 #[derive(Debug)]
 pub struct StoppedThread {
-    tid: i32,
+    tid: Tid,
     /// The signal that it was about to get; 0 for none.
     signal: i32,
 }
@@ -61,13 +57,13 @@ pub struct StoppedThread {
 impl StoppedThread {
     /// Stops a thread, which takes until `until` at most. To be called on a tracing
     /// thread alone: a thread that does not stop in time stays traced until that ends.
-    pub fn stop(tid: i32, until: Instant) -> io::Result<StoppedThread> {
+    pub fn stop(tid: Tid, until: Instant) -> io::Result<StoppedThread> {
         request(libc::PTRACE_SEIZE, tid, 0)?;
         request(libc::PTRACE_INTERRUPT, tid, 0)?;
         StoppedThread::once_it_stops(tid, until)
     }
 
-    fn once_it_stops(tid: i32, until: Instant) -> io::Result<StoppedThread> {
+    fn once_it_stops(tid: Tid, until: Instant) -> io::Result<StoppedThread> {
         loop {
             match seen(tid)? {
                 Seen::Stopped { signal } => return Ok(StoppedThread { tid, signal }),
@@ -109,13 +105,13 @@ enum Seen {
     Ended,
 }
 
-fn seen(tid: i32) -> io::Result<Seen> {
+fn seen(tid: Tid) -> io::Result<Seen> {
     let flags = libc::WSTOPPED | libc::WEXITED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
     let mut info = MaybeUninit::<libc::siginfo_t>::zeroed();
     // SAFETY: fills a whole siginfo_t, which zeros are, too; what is asked for are
     // changes of a child, of which it has the fields that are read.
     let (found, code, status) = unsafe {
-        let asked = libc::waitid(libc::P_PID, tid as libc::id_t, info.as_mut_ptr(), flags);
+        let asked = libc::waitid(libc::P_PID, tid.0 as libc::id_t, info.as_mut_ptr(), flags);
         if asked != 0 {
             return Err(io::Error::last_os_error());
         }
@@ -123,7 +119,7 @@ fn seen(tid: i32) -> io::Result<Seen> {
         (info.si_pid(), info.si_code, info.si_status())
     };
     Ok(match code {
-        _ if found != tid => Seen::Running,
+        _ if found != tid.0 => Seen::Running,
         // ptrace(2): above the signal is the event for which it stopped; there is none
         // if it stopped because it gets that signal.
         libc::CLD_TRAPPED if status >> 8 == 0 => Seen::Stopped { signal: status },
@@ -133,9 +129,9 @@ fn seen(tid: i32) -> io::Result<Seen> {
     })
 }
 
-fn request(what: libc::c_uint, tid: i32, data: usize) -> io::Result<()> {
+fn request(what: libc::c_uint, tid: Tid, data: usize) -> io::Result<()> {
     // SAFETY: `data` is a number or points to room for what the request returns.
-    match unsafe { libc::ptrace(what, tid, 0usize, data) } {
+    match unsafe { libc::ptrace(what, tid.0, 0usize, data) } {
         -1 => Err(io::Error::last_os_error()),
         _ => Ok(()),
     }
@@ -144,6 +140,7 @@ fn request(what: libc::c_uint, tid: i32, data: usize) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sketch_model::Pid;
     use std::{
         io::Read,
         os::fd::{AsRawFd, OwnedFd},
@@ -152,7 +149,7 @@ mod tests {
     const ENOUGH: Duration = Duration::from_secs(10);
 
     /// A child that waits for SIGUSR1 and then exits with 7.
-    struct Waiter(i32);
+    struct Waiter(Pid);
 
     impl Waiter {
         fn start() -> Waiter {
@@ -176,7 +173,12 @@ mod tests {
             }
             drop(tell);
             ready.read_exact(&mut [0]).expect("it is ready");
-            Waiter(pid)
+            Waiter(Pid(pid))
+        }
+
+        /// Its only thread.
+        fn tid(&self) -> Tid {
+            Tid(self.0.0)
         }
 
         /// How it ends within ten seconds; one that does not is killed.
@@ -184,7 +186,7 @@ mod tests {
             let until = Instant::now() + ENOUGH;
             let mut status = 0;
             // SAFETY: waits for our own child.
-            while unsafe { libc::waitpid(self.0, &raw mut status, libc::WNOHANG) } == 0 {
+            while unsafe { libc::waitpid(self.0.0, &raw mut status, libc::WNOHANG) } == 0 {
                 if Instant::now() >= until {
                     sys::send_signal(self.0, libc::SIGKILL);
                 }
@@ -195,10 +197,11 @@ mod tests {
 
         /// Traces it, and has it stop for the signal that it waits for.
         fn seize_and_signal(&self) {
-            request(libc::PTRACE_SEIZE, self.0, 0).expect("it can be traced");
+            request(libc::PTRACE_SEIZE, self.tid(), 0).expect("it can be traced");
             sys::send_signal(self.0, libc::SIGUSR1);
             let until = Instant::now() + ENOUGH;
-            while !matches!(seen(self.0), Ok(Seen::Stopped { signal }) if signal == libc::SIGUSR1) {
+            while !matches!(seen(self.tid()), Ok(Seen::Stopped { signal }) if signal == libc::SIGUSR1)
+            {
                 assert!(Instant::now() < until, "it does not stop");
                 thread::sleep(Duration::from_millis(1));
             }
@@ -212,12 +215,12 @@ mod tests {
     #[test]
     fn a_signal_that_comes_while_a_thread_is_read_reaches_it() {
         let waiter = Waiter::start();
-        let pid = waiter.0;
+        let tid = waiter.tid();
         on_a_tracing_thread(|| {
             waiter.seize_and_signal();
-            request(libc::PTRACE_INTERRUPT, pid, 0).expect("it is traced");
+            request(libc::PTRACE_INTERRUPT, tid, 0).expect("it is traced");
             let stopped =
-                StoppedThread::once_it_stops(pid, Instant::now() + ENOUGH).expect("stops");
+                StoppedThread::once_it_stops(tid, Instant::now() + ENOUGH).expect("stops");
             assert_eq!(stopped.signal, libc::SIGUSR1);
             assert_ne!(stopped.registers().expect("it stands").rsp, 0);
         })
@@ -237,17 +240,17 @@ mod tests {
     #[test]
     fn a_panic_lets_go_of_threads_too() {
         let waiter = Waiter::start();
-        let pid = waiter.0;
+        let tid = waiter.tid();
         let caught = panic::catch_unwind(panic::AssertUnwindSafe(|| {
             on_a_tracing_thread(|| {
-                let stopped = StoppedThread::stop(pid, Instant::now() + ENOUGH).expect("stops");
+                let stopped = StoppedThread::stop(tid, Instant::now() + ENOUGH).expect("stops");
                 // As if the unwinding itself did not get to it.
                 std::mem::forget(stopped);
                 panic!("a defect");
             })
         }));
         assert!(caught.is_err());
-        sys::send_signal(pid, libc::SIGUSR1);
+        sys::send_signal(waiter.0, libc::SIGUSR1);
         let status = waiter.end();
         assert!(exited_with(status, 7), "{status:#x}");
     }
@@ -255,11 +258,11 @@ mod tests {
     #[test]
     fn the_end_of_the_program_is_left_to_whoever_waits_for_it() {
         let waiter = Waiter::start();
-        let pid = waiter.0;
+        let tid = waiter.tid();
         on_a_tracing_thread(|| {
-            request(libc::PTRACE_SEIZE, pid, 0).expect("it can be traced");
-            sys::send_signal(pid, libc::SIGKILL);
-            let stopped = StoppedThread::once_it_stops(pid, Instant::now() + ENOUGH);
+            request(libc::PTRACE_SEIZE, tid, 0).expect("it can be traced");
+            sys::send_signal(waiter.0, libc::SIGKILL);
+            let stopped = StoppedThread::once_it_stops(tid, Instant::now() + ENOUGH);
             assert_eq!(stopped.expect_err("it is dead").to_string(), "it ended");
         })
         .expect("a thread");
