@@ -113,7 +113,7 @@ fn after_a_defect_while_the_command_runs_it_is_waited_for() {
     let supervisor = Supervisor::new(&program, &words, environment::own(), inherited, None);
     let lost = supervisor.begin(|| {
         let executable = Executable::Path(&program.path);
-        let launched = supervisor.launch(executable, &supervisor.environment, &[], None);
+        let launched = supervisor.launch(executable, &supervisor.environment, &[]);
         launched.expect("it can be run");
         panic!("a defect of ours");
     });

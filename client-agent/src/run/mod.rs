@@ -17,12 +17,12 @@ use crate::patches::tracked_build::TrackedBuild;
 use crate::policy::WatchWay;
 use crate::process::hang::HangPolicy;
 use crate::process::inherited::Inherited;
-use crate::process::launch::{Executable, Launch};
+use crate::process::launch::{Executable, Prepared, Running, Start, Suspended};
 use crate::process::modules::{MainModule, ModuleCache};
 use crate::process::region::{RegionFile, RegionSettings};
 use crate::process::signals::SignalQueue;
-use crate::process::supervise::{self, Ended, Unwatched};
-use crate::process::{clock, environment, sys};
+use crate::process::supervise::{Ended, Unwatched};
+use crate::process::{environment, sys};
 use crate::record::assemble::{Moment, Recording};
 use crate::stderr_log::say;
 use crate::watchpoints::collector::Collector;
@@ -41,7 +41,6 @@ use std::{
         unix::net::UnixStream,
     },
     path::PathBuf,
-    time::Instant,
 };
 
 /// The answer takes about a millisecond; this bounds the start of a program on a
@@ -63,7 +62,7 @@ pub struct Supervisor<'a> {
 #[derive(Clone, Copy, Debug)]
 enum Progress {
     NotStarted,
-    Running(Pid),
+    Running(Pid, Start),
     Ended(Ended),
 }
 
@@ -137,38 +136,32 @@ impl<'a> Supervisor<'a> {
         executable: Executable<'_>,
         environment: &[CString],
         inherited: &[RawFd],
-        trace: Option<Result<Tracing, PtRefusal>>,
     ) -> Result<Running, AgentError> {
         if let Some(queue) = self.queue {
             queue.die_if_asked(&self.inherited);
         }
-        let started = Instant::now();
-        let clock = clock::read();
-        let pid = Launch {
+        let prepared = Prepared {
             executable,
             arguments: self.arguments,
             environment,
             inherited,
-        }
-        .start(&self.inherited)?;
-        self.progress.set(Progress::Running(pid));
-        Ok(Running {
-            pid,
-            started,
-            clock,
-            trace,
-        })
+        };
+        let running = prepared.fork(&self.inherited).and_then(Suspended::resume);
+        let running = running.map_err(|not_started| not_started.because)?;
+        let progress = Progress::Running(running.pid(), running.start());
+        self.progress.set(progress);
+        Ok(running)
     }
 
     /// Runs the command without recording anything.
     pub fn run_bare(&self) -> Result<Ended, AgentError> {
         let executable = Executable::Path(&self.program.path);
-        let running = self.launch(executable, &self.environment, &[], None)?;
-        self.wait_bare(running.pid)
+        let running = self.launch(executable, &self.environment, &[])?;
+        self.wait_bare(running)
     }
 
-    fn wait_bare(&self, pid: Pid) -> Result<Ended, AgentError> {
-        Ok(supervise::wait(pid, self.queue, &mut Unwatched)?)
+    fn wait_bare(&self, running: Running) -> Result<Ended, AgentError> {
+        Ok(running.wait(self.queue, &mut Unwatched)?)
     }
 
     /// Begins a run and does `run`, which is to launch the program and wait for it. After
@@ -183,7 +176,7 @@ impl<'a> Supervisor<'a> {
     pub fn go_on_bare(&self) -> Result<Ended, AgentError> {
         match self.progress.get() {
             Progress::NotStarted => self.run_bare(),
-            Progress::Running(pid) => self.wait_bare(pid),
+            Progress::Running(pid, start) => self.wait_bare(Running::found_again(pid, start)),
             Progress::Ended(ended) => Ok(ended),
         }
     }
@@ -223,10 +216,10 @@ impl<'a> Supervisor<'a> {
                 let (environment, inherited) = preparation.for_the_program();
                 let file = Some(build.fd());
                 let trace = self.start_trace(recorder, || build.main_module(), file, gaps);
-                match self.launch(executable, environment, &inherited, trace) {
+                match self.launch(executable, environment, &inherited) {
                     Ok(running) => {
                         gaps.append(&mut said);
-                        return Ok(Started::new(running, Some(preparation), None));
+                        return Ok(Started::new(running, trace, Some(preparation), None));
                     }
                     Err(error) => {
                         let because = error.to_string();
@@ -244,8 +237,10 @@ impl<'a> Supervisor<'a> {
         if let Some(preparation) = prepared {
             let (environment, inherited) = preparation.for_the_program();
             let trace = self.start_trace(recorder, || known.main_module(), None, gaps);
-            match self.launch(executable, environment, &inherited, trace) {
-                Ok(running) => return Ok(Started::new(running, Some(preparation), refused)),
+            match self.launch(executable, environment, &inherited) {
+                Ok(running) => {
+                    return Ok(Started::new(running, trace, Some(preparation), refused));
+                }
                 // A longer environment may be too long.
                 Err(error) => gaps.push(Gap::RunNotRecorded {
                     because: error.to_string(),
@@ -254,10 +249,10 @@ impl<'a> Supervisor<'a> {
         }
         let unrecorded = gaps.last().cloned();
         let trace = self.start_trace(recorder, || known.main_module(), None, gaps);
-        let running = self.launch(executable, &self.environment, &[], trace)?;
+        let running = self.launch(executable, &self.environment, &[])?;
         Ok(Started {
             unrecorded,
-            ..Started::new(running, None, refused)
+            ..Started::new(running, trace, None, refused)
         })
     }
 
@@ -274,16 +269,17 @@ impl<'a> Supervisor<'a> {
     ) -> Result<Run, AgentError> {
         let Started {
             running,
+            trace,
             preparation,
             refused,
             unrecorded,
         } = self.start(known, tracked, recorder, &mut gaps)?;
-        let pid = running.pid;
         let mut recording = Recording {
             known,
             tracked: tracked.filter(|_| preparation.as_ref().is_some_and(|p| p.tracked)),
             asked_to_watch: preparation.as_ref().is_some_and(|p| p.asked_to_watch),
-            running,
+            start: running.start(),
+            trace,
             preparation,
             gaps,
         };
@@ -306,8 +302,8 @@ impl<'a> Supervisor<'a> {
             Ok(hang) => hung = Some(hang),
             Err(defect) => recording.gaps.push(defect),
         };
-        let mut watch = HangReporter::new(pid, policy, &mut report);
-        let ended = supervise::wait(pid, self.queue, &mut watch)?;
+        let mut watch = HangReporter::new(running.pid(), policy, &mut report);
+        let ended = running.wait(self.queue, &mut watch)?;
         self.progress.set(Progress::Ended(ended));
         if !kept {
             let moment = match &hung {
@@ -439,18 +435,11 @@ impl<'a> Supervisor<'a> {
     }
 }
 
-/// A process, and when it was started.
-pub(crate) struct Running {
-    pub pid: Pid,
-    pub started: Instant,
-    pub clock: clock::Reading,
-    /// Its Intel PT, or why there is none; `None` if it is not to have any.
-    pub trace: Option<Result<Tracing, PtRefusal>>,
-}
-
 /// A command that runs, with what was prepared for it.
 struct Started {
     running: Running,
+    /// Its Intel PT, or why there is none; `None` if it is not to have any.
+    trace: Option<Result<Tracing, PtRefusal>>,
     preparation: Option<Preparation>,
     refused: Option<Gap>,
     /// Why nothing was prepared, if nothing was.
@@ -458,7 +447,12 @@ struct Started {
 }
 
 impl Started {
-    fn new(running: Running, preparation: Option<Preparation>, refused: Option<Gap>) -> Started {
+    fn new(
+        running: Running,
+        trace: Option<Result<Tracing, PtRefusal>>,
+        preparation: Option<Preparation>,
+        refused: Option<Gap>,
+    ) -> Started {
         // From here on the socket belongs to the program alone: when it closes
         // its end, the collector must see that.
         let preparation = preparation.map(|mut p| {
@@ -467,6 +461,7 @@ impl Started {
         });
         Started {
             running,
+            trace,
             preparation,
             refused,
             unrecorded: None,

@@ -4,6 +4,7 @@ use super::{
     descriptors,
     error::ProcessError,
     job_control::JobControl,
+    launch::Running,
     signals::{self, SignalQueue},
     sys,
 };
@@ -68,40 +69,48 @@ impl Watch for Unwatched {
     }
 }
 
-/// Waits for `pid` to end; without a queue no signals are passed on.
-pub fn wait(
-    pid: Pid,
-    queue: Option<&SignalQueue>,
-    watch: &mut dyn Watch,
-) -> Result<Ended, ProcessError> {
-    let mut asked_to_end = false;
-    let mut job = JobControl::new(pid);
-    // Without pidfd (before Linux 5.3) the command still runs and is waited
-    // for; only signals are not passed on, and nothing is looked at.
-    if let (Some(queue), Ok(pidfd)) = (queue, sys::pidfd_open(pid)) {
-        loop {
-            let mut waiting = [
-                descriptors::readable(pidfd.as_raw_fd()),
-                descriptors::readable(queue.as_raw_fd()),
-            ];
-            let pause = watch.pause().map_or(-1, |pause| pause.as_millis() as i32);
-            if descriptors::poll(&mut waiting, pause).is_err() {
-                break;
-            }
-            let idle = waiting.iter().all(|entry| entry.revents == 0);
-            if idle && watch.look() == Verdict::IsKilled {
-                sys::send_signal(pid, libc::SIGKILL);
-            }
-            while let Some(received) = queue.next() {
-                asked_to_end |= received.asks_to_end();
-                received.forward(pid);
-                job.heard(received.signal);
-            }
-            if waiting[0].revents != 0 {
-                break;
+impl Running {
+    /// Waits for its end; without a queue no signals are passed on.
+    pub fn wait(
+        self,
+        queue: Option<&SignalQueue>,
+        watch: &mut dyn Watch,
+    ) -> Result<Ended, ProcessError> {
+        let pid = self.pid;
+        let mut asked_to_end = false;
+        let mut job = JobControl::new(pid);
+        // Without pidfd the command still runs and is waited for; only signals are not
+        // passed on, and nothing is looked at.
+        if let (Some(queue), Some(pidfd)) = (queue, &self.pidfd) {
+            loop {
+                let mut waiting = [
+                    descriptors::readable(pidfd.as_raw_fd()),
+                    descriptors::readable(queue.as_raw_fd()),
+                ];
+                let pause = watch.pause().map_or(-1, |pause| pause.as_millis() as i32);
+                if descriptors::poll(&mut waiting, pause).is_err() {
+                    break;
+                }
+                let idle = waiting.iter().all(|entry| entry.revents == 0);
+                if idle && watch.look() == Verdict::IsKilled {
+                    sys::send_signal(pid, libc::SIGKILL);
+                }
+                while let Some(received) = queue.next() {
+                    asked_to_end |= received.asks_to_end();
+                    received.forward(pid);
+                    job.heard(received.signal);
+                }
+                if waiting[0].revents != 0 {
+                    break;
+                }
             }
         }
+        buried(pid, asked_to_end)
     }
+}
+
+/// Waits for the end of a process without doing anything beside.
+fn buried(pid: Pid, asked_to_end: bool) -> Result<Ended, ProcessError> {
     let mut status = 0;
     let mut usage = MaybeUninit::<libc::rusage>::uninit();
     loop {

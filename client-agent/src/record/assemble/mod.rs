@@ -2,10 +2,11 @@
 
 use crate::governor::context_switches::SWITCH_NS;
 use crate::governor::token_bucket::BUCKET_NS;
-use crate::intel_pt::Tracing;
+use crate::intel_pt::{PtRefusal, Tracing};
 use crate::patches::tracked_build::TrackedBuild;
 use crate::policy::WatchWay;
 use crate::process::hang::Hang;
+use crate::process::launch::Start;
 use crate::process::modules::MainModule;
 use crate::process::region::Remains;
 use crate::process::supervise::Ended;
@@ -13,7 +14,7 @@ use crate::process::{clock, sys};
 use crate::record::limits;
 use crate::run::barrier::guarded;
 use crate::run::program::KnownProgram;
-use crate::run::{Preparation, Recorder, Running, check, outcome};
+use crate::run::{Preparation, Recorder, check, outcome};
 use crate::watchpoints::collector::Collected;
 use sketch_model::{
     FailureKind, Gap, Outcome, Privacy, PtRecord, RunRecord, Schema, TrackingRecord, WatchRecord,
@@ -55,7 +56,9 @@ pub struct Recording<'a> {
     /// The tracked build, if it is what runs.
     pub tracked: Option<&'a TrackedBuild>,
     pub asked_to_watch: bool,
-    pub running: Running,
+    pub start: Start,
+    /// Its Intel PT, or why there is none; `None` if it is not to have any.
+    pub trace: Option<Result<Tracing, PtRefusal>>,
     pub preparation: Option<Preparation>,
     pub gaps: Vec<Gap>,
 }
@@ -63,7 +66,7 @@ pub struct Recording<'a> {
 impl Recording<'_> {
     /// The run's Intel PT so far; it ends here.
     fn take_trace(&mut self, gaps: &mut Vec<Gap>) -> Option<PtRecord> {
-        let trace = self.running.trace.take()?;
+        let trace = self.trace.take()?;
         let traced = trace.map_err(|refusal| Gap::TraceRefused {
             because: refusal.to_string(),
         });
@@ -84,7 +87,7 @@ impl Recording<'_> {
     pub fn record(&mut self, recorder: &mut Recorder, moment: &Moment<'_>) -> RunRecord {
         let timing = Timing {
             end: clock::read(),
-            elapsed: self.running.started.elapsed(),
+            elapsed: self.start.at.elapsed(),
         };
         let gaps = take(&mut self.gaps);
         let made = guarded("making the record of a run", || {
@@ -249,7 +252,7 @@ impl Recording<'_> {
             threads: Vec::new(),
             watch: WatchRecord::default(),
             tracking: TrackingRecord::default(),
-            clock: clock::tie(self.running.clock, timing.end),
+            clock: clock::tie(self.start.clock, timing.end),
             mappings: Vec::new(),
             gaps: Vec::new(),
             privacy: Privacy::Full,

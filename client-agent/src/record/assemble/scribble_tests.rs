@@ -20,7 +20,7 @@ use runtime::layout::{
     WATCH_READY,
 };
 use sketch_model::{
-    AgentId, BuildId, CampaignId, Pid, Privacy, RuntimeAddress, Tier, VariantRef, WatchHit,
+    AgentId, BuildId, CampaignId, Privacy, RuntimeAddress, Tier, VariantRef, WatchHit,
 };
 use std::{
     cell::{Cell, LazyCell},
@@ -90,12 +90,11 @@ fn recording(tracked: Option<&TrackedBuild>) -> Recording<'_> {
         known: &PROGRAM,
         tracked,
         asked_to_watch: true,
-        running: Running {
-            pid: Pid(1),
-            started: Instant::now(),
+        start: Start {
+            at: Instant::now(),
             clock: clock::read(),
-            trace: None,
         },
+        trace: None,
         preparation: None,
         gaps: vec![Gap::HangGoesOn],
     }
