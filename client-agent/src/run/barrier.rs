@@ -26,7 +26,7 @@ use std::{
 pub fn guarded<T>(doing: &str, work: impl FnOnce() -> T) -> Result<T, Gap> {
     let work = || {
         #[cfg(test)]
-        tests::fail_if_asked(doing);
+        super::defect_tests::fail_if_asked(doing);
         work()
     };
     panic::catch_unwind(AssertUnwindSafe(work)).map_err(|payload| Gap::AgentDefect {
@@ -54,30 +54,8 @@ pub fn say_panics_in_one_line() {
 }
 
 #[cfg(test)]
-pub mod tests {
+mod tests {
     use super::*;
-    use std::cell::Cell;
-
-    thread_local! {
-        static FAILS: Cell<Option<&'static str>> = const { Cell::new(None) };
-    }
-
-    /// What this thread does next of this kind comes upon a defect, once.
-    pub fn fail_once_while(doing: &'static str) {
-        FAILS.set(Some(doing));
-    }
-
-    /// Whether a defect that was asked for has not been come upon.
-    pub fn is_still_to_fail() -> bool {
-        FAILS.take().is_some()
-    }
-
-    pub fn fail_if_asked(doing: &str) {
-        if FAILS.get() == Some(doing) {
-            FAILS.set(None);
-            panic!("a defect of ours");
-        }
-    }
 
     #[test]
     fn a_panic_becomes_a_sentence_and_a_result_passes() {

@@ -1,7 +1,6 @@
 //! Defects of ours, wherever they strike: the command runs, once, and ends as it would
 //! without us; and what was lost is said.
 
-use super::barrier::tests::{fail_once_while, is_still_to_fail};
 use super::program::Program;
 use super::{Executable, Supervisor, repeat};
 use crate::cli::RunArguments;
@@ -10,8 +9,35 @@ use crate::process::inherited::Inherited;
 use crate::process::supervise::Ending;
 use clap::Parser;
 use sketch_model::{FailureKind, Gap, Outcome, RunRecord};
-use std::{ffi::CString, ffi::OsStr, fs, path::PathBuf};
+use std::{
+    cell::Cell,
+    ffi::{CString, OsStr},
+    fs,
+    path::PathBuf,
+};
 use tempfile::TempDir;
+
+thread_local! {
+    static FAILS: Cell<Option<&'static str>> = const { Cell::new(None) };
+}
+
+/// What this thread does next of this kind comes upon a defect, once.
+fn fail_once_while(doing: &'static str) {
+    FAILS.set(Some(doing));
+}
+
+/// Whether the defect that was asked for has not struck.
+fn is_still_to_fail() -> bool {
+    FAILS.take().is_some()
+}
+
+/// Called by the barrier for all that it guards.
+pub fn fail_if_asked(doing: &str) {
+    if FAILS.get() == Some(doing) {
+        FAILS.set(None);
+        panic!("a defect of ours");
+    }
+}
 
 #[derive(Debug, Parser)]
 struct CommandLine {

@@ -7,18 +7,18 @@ use crate::patches::tracked_build::TrackedBuild;
 use crate::policy::WatchWay;
 use crate::process::hang::Hang;
 use crate::process::launch::Start;
-use crate::process::modules::MainModule;
+use crate::process::modules::{MainModule, Module};
 use crate::process::region::Remains;
 use crate::process::supervise::Ended;
 use crate::process::{clock, sys};
-use crate::record::limits;
+use crate::record::watch_part;
 use crate::run::barrier::guarded;
 use crate::run::program::KnownProgram;
 use crate::run::{Preparation, Recorder, check, outcome};
 use crate::watchpoints::collector::Collected;
 use sketch_model::{
-    FailureKind, Gap, Outcome, Privacy, PtRecord, RunRecord, Schema, TrackingRecord, WatchRecord,
-    WatchRefusal,
+    FailureKind, Gap, Outcome, Privacy, PtRecord, RunId, RunRecord, Schema, TrackingRecord,
+    WatchRecord, WatchRefusal,
 };
 use std::{mem::take, time::Duration};
 
@@ -162,7 +162,10 @@ impl Recording<'_> {
         // Only hits are attributed by them, and reading the files behind them takes
         // longer than many a command.
         let mappings = match self.tracked {
-            Some(_) => limits::mappings(&recorder.modules.modules(maps, &main)),
+            Some(_) => {
+                let modules = recorder.modules.modules(maps, &main);
+                modules.iter().map(Module::mapping).collect()
+            }
             None => Vec::new(),
         };
         let mut tracking = take(&mut collected.report.tracking);
@@ -175,8 +178,8 @@ impl Recording<'_> {
             let most_ns = ended.cpu_us.saturating_mul(1000).saturating_add(BUCKET_NS);
             tracking.cost_ns = tracking.cost_ns.saturating_add(switches_ns).min(most_ns);
         }
-        gaps.extend(limits::pauses(&tracking));
-        let mut watch = limits::watch_record(
+        gaps.extend(pauses(&tracking));
+        let mut watch = watch_part::watch_record(
             self.tracked.is_some_and(TrackedBuild::watches),
             self.asked_to_watch,
             &remains.watch,
@@ -239,7 +242,7 @@ impl Recording<'_> {
     ) -> RunRecord {
         RunRecord {
             schema: Schema::default(),
-            id: limits::run_id(&recorder.agent.0, sys::unique_u64()),
+            id: run_id(&recorder.agent.0, sys::unique_u64()),
             agent: recorder.agent.clone(),
             build: self.known.build.clone(),
             tier: recorder.tier,
@@ -307,4 +310,22 @@ fn outcome(
         }
     }
     judged
+}
+
+/// A name for a run that no other run has.
+fn run_id(agent: &str, random: u64) -> RunId {
+    RunId(format!("{agent}-{}-{random:016x}", std::process::id()))
+}
+
+/// What the pauses of a run amount to.
+fn pauses(tracking: &TrackingRecord) -> Option<Gap> {
+    let share = tracking.max_overhead?;
+    if tracking.pauses.is_empty() {
+        return None;
+    }
+    Some(Gap::RecordingPaused {
+        times: tracking.pauses.len() as u64,
+        limit_ppm: (share * 1e6).round() as u64,
+        on_permille: (tracking.coverage() * 1e3).round() as u64,
+    })
 }
