@@ -1,14 +1,15 @@
 //! What can keep the agent from its work. None of these may change how the
 //! supervised command runs or ends, except that it cannot be started at all.
 
+use crate::process::error::ProcessError;
 use std::{io, path::PathBuf};
 
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     #[error("{command}: command not found; give a path or check PATH")]
     CommandNotFound { command: String },
-    #[error("cannot run {}: {reason}", path.display())]
-    CannotRun { path: PathBuf, reason: io::Error },
+    #[error(transparent)]
+    Process(#[from] ProcessError),
     #[error("{call} was refused: {reason}")]
     Call {
         call: &'static str,
@@ -63,8 +64,10 @@ impl AgentError {
     pub fn exit_code(&self) -> u8 {
         match self {
             AgentError::CommandNotFound { .. } => 127,
-            AgentError::CannotRun { reason, .. } if reason.kind() == io::ErrorKind::NotFound => 127,
-            AgentError::CannotRun { .. } => 126,
+            AgentError::Process(ProcessError::CannotRun { reason, .. }) => match reason.kind() {
+                io::ErrorKind::NotFound => 127,
+                _ => 126,
+            },
             _ => 1,
         }
     }

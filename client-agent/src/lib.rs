@@ -16,11 +16,12 @@ mod governor;
 mod intel_pt;
 mod patches;
 mod policy;
+mod preload;
 mod private_files;
-mod process;
 mod record;
 mod run;
 mod stderr_log;
 mod watchpoints;
 
 pub use error::AgentError;
+use process_control as process;

@@ -18,7 +18,7 @@ use crate::delivery::connection::Access;
 use crate::delivery::spool::Worth;
 use crate::error::AgentError;
 use crate::policy::file::Config;
-use crate::process::preload::{default_cache, prepare_cache};
+use crate::preload::{default_cache, prepare_cache};
 use crate::process::sys;
 use crate::record::secret;
 use crate::stderr_log::say;

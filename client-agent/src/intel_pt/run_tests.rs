@@ -69,13 +69,8 @@ fn record(kernel: Box<dyn Kernel>, check: &str) -> RunRecord {
         panic!("{:?}", program.kind);
     };
     let arguments = ["sleep", "0.001"].map(|it| CString::new(it).unwrap());
-    let supervisor = Supervisor {
-        program: &program,
-        arguments: &arguments,
-        environment: environment::own(),
-        inherited: Inherited::take().unwrap(),
-        queue: None,
-    };
+    let inherited = Inherited::take().unwrap();
+    let supervisor = Supervisor::new(&program, &arguments, environment::own(), inherited, None);
     let (_kept, files) = skylake();
     let unit = PtUnit {
         event_type: SOFTWARE,

@@ -11,8 +11,8 @@
 //! socket: users that may not read the file still disguise values alike.
 
 use crate::policy::file::Config;
+use crate::preload::default_cache;
 use crate::private_files::write_new;
-use crate::process::preload::default_cache;
 use crate::process::sys;
 use std::{
     fs, io,

@@ -11,11 +11,13 @@ use crate::patches::canary::{self, Canary};
 use crate::patches::tracked_build::{self, PatchSource, TrackedBuild};
 use crate::policy::WatchWay;
 use crate::policy::settings::Settings;
+use crate::preload;
 use crate::private_files;
 use crate::process::modules::ModuleCache;
 use crate::process::supervise::Ended;
-use crate::process::{environment, preload, sys};
+use crate::process::{environment, sys};
 use crate::record::{limits, redaction};
+use crate::run::barrier::guarded;
 use crate::run::program::{KnownProgram, ProgramKind};
 use crate::run::{Recorder, Supervisor};
 use crate::stderr_log::say;
@@ -38,6 +40,19 @@ struct Next {
     /// What was set aside for tracking this run.
     reserved: Reserved,
     gaps: Vec<Gap>,
+}
+
+impl Next {
+    /// The original, about which nothing was said.
+    fn original() -> Next {
+        Next {
+            wanted: Execution::Original,
+            tracked: true,
+            expected: None,
+            reserved: Reserved::default(),
+            gaps: Vec::new(),
+        }
+    }
 }
 
 /// What is kept between runs that are recorded.
@@ -70,8 +85,7 @@ impl<'a> Session<'a> {
         let known = match &supervisor.program.kind {
             ProgramKind::Known(known) => known,
             ProgramKind::LeftAlone(reason) => {
-                let path = supervisor.program.path.display();
-                say(format_args!("{path} is run without recording: {reason}"));
+                supervisor.say_unrecorded(reason);
                 return None;
             }
         };
@@ -152,9 +166,9 @@ impl<'a> Session<'a> {
         let asked = match supervisor.queue {
             // Only a question to somebody else takes long enough for a signal.
             Some(queue) if self.settings.upstream.is_some() => {
-                queue.mortal(&supervisor.inherited, || self.ask())
+                queue.mortal(&supervisor.inherited, || self.ask_guarded())
             }
-            _ => self.ask(),
+            _ => self.ask_guarded(),
         };
         let Some(next) = asked? else {
             return Ok(None);
@@ -214,15 +228,19 @@ impl<'a> Session<'a> {
         Ok(Some(run.ended))
     }
 
-    /// Asks what to run, and gets it; `None` when the server has finished.
+    /// Asks what to run, and gets it; `None` when the server has finished. After a
+    /// defect of ours it is the original.
+    fn ask_guarded(&mut self) -> Result<Option<Next>, AgentError> {
+        guarded("asking what to run", || self.ask()).unwrap_or_else(|defect| {
+            Ok(Some(Next {
+                gaps: vec![defect],
+                ..Next::original()
+            }))
+        })
+    }
+
     fn ask(&mut self) -> Result<Option<Next>, AgentError> {
-        let mut next = Next {
-            wanted: Execution::Original,
-            tracked: true,
-            expected: None,
-            reserved: Reserved::default(),
-            gaps: Vec::new(),
-        };
+        let mut next = Next::original();
         match &self.named {
             Some(Ok(build)) => {
                 next.wanted = build.execution;

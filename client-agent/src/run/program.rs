@@ -3,6 +3,7 @@
 use crate::error::AgentError;
 use crate::process::modules::MainModule;
 use crate::process::sys;
+use crate::run::barrier::guarded;
 use formats::elf::ElfFacts;
 use sketch_model::BuildId;
 use std::{
@@ -69,7 +70,8 @@ impl Program {
                     command: command.to_string_lossy().into_owned(),
                 })?
         };
-        let kind = examine(&path);
+        let kind = guarded("looking at the program's file", || examine(&path))
+            .unwrap_or_else(|defect| ProgramKind::LeftAlone(defect.to_string()));
         Ok(Program { path, kind })
     }
 }

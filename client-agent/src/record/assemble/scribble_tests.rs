@@ -90,12 +90,11 @@ fn recording(tracked: Option<&TrackedBuild>) -> Recording<'_> {
         known: &PROGRAM,
         tracked,
         asked_to_watch: true,
-        running: Running {
-            pid: 1,
-            started: Instant::now(),
+        start: Start {
+            at: Instant::now(),
             clock: clock::read(),
-            trace: None,
         },
+        trace: None,
         preparation: None,
         gaps: vec![Gap::HangGoesOn],
     }

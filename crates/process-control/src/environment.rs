@@ -2,7 +2,7 @@
 //! runtime. The runtime takes its additions out again before `main`, so order
 //! matters: what is left must be exactly what was there.
 
-use runtime::layout::{ACTIVATION_VARIABLE, PRELOAD_WAS_VARIABLE};
+use inprocess_layout::{ACTIVATION_VARIABLE, PRELOAD_WAS_VARIABLE};
 use std::{
     ffi::{CStr, CString},
     os::unix::ffi::OsStrExt,

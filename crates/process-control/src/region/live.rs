@@ -5,11 +5,11 @@
 //! writing too, and nothing read here is trusted to be more than a number.
 
 use super::threads::{self, EndedThreads};
-use runtime::layout::{
+use inprocess_layout::{
     Control, Header, OFF_HITS, OFF_HOOKS, Region, SANDBOXED, SLOT_BUSY, SLOT_FREE, SLOT_USED,
     THREAD_SLOTS, ThreadSlot, WATCH_READY,
 };
-use sketch_model::PauseReason;
+use sketch_model::{PauseReason, Pid, Tid};
 use std::{
     io,
     mem::{offset_of, size_of},
@@ -77,11 +77,11 @@ impl LiveRegion {
     }
 
     /// The process that has claimed the region.
-    pub fn pid(&self) -> Option<i32> {
+    pub fn pid(&self) -> Option<Pid> {
         let pid = self
             .u32_at(offset_of!(Region, header) + offset_of!(Header, pid))
             .load(Ordering::Acquire);
-        i32::try_from(pid).ok().filter(|pid| *pid > 0)
+        i32::try_from(pid).ok().filter(|pid| *pid > 0).map(Pid)
     }
 
     /// The agent is here. The process may be alone for `patience` ticks.
@@ -233,7 +233,7 @@ impl LiveRegion {
     }
 
     /// Takes what threads that no longer live have recorded, and frees their slots.
-    pub fn harvest(&self, into: &mut EndedThreads, lives: impl Fn(i32) -> bool) {
+    pub fn harvest(&self, into: &mut EndedThreads, lives: impl Fn(Tid) -> bool) {
         for number in 0..self.slots() {
             let base = Self::slot(number);
             let state = self.u32_at(base + offset_of!(ThreadSlot, state));
@@ -242,7 +242,7 @@ impl LiveRegion {
                 continue;
             }
             let tid = owner.load(Ordering::Relaxed);
-            if lives(tid as i32)
+            if lives(Tid(tid as i32))
                 || state
                     .compare_exchange(SLOT_USED, SLOT_BUSY, Ordering::Acquire, Ordering::Relaxed)
                     .is_err()

@@ -1,6 +1,7 @@
 //! Signals of the supervisor: what it passes on, and dying of one.
 
 use super::{descriptors, inherited::Inherited, sys};
+use sketch_model::Pid;
 use std::{
     io,
     mem::{MaybeUninit, size_of},
@@ -43,7 +44,7 @@ enum Origin {
 impl Received {
     /// Passes it on. What our child does means us, and whether to go on is up to
     /// `job_control`.
-    pub fn forward(self, pid: i32) {
+    pub fn forward(self, pid: Pid) {
         let ours = matches!(self.signal, libc::SIGCHLD | libc::SIGCONT);
         if self.origin == Origin::Sent && !ours {
             sys::send_signal(pid, self.signal);

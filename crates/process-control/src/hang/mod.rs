@@ -7,10 +7,12 @@
 
 mod capture;
 pub mod progress;
+mod stopped_thread;
 
 pub use capture::Hang;
 
 use progress::{Look, Rule, ThreadLook, Waiting, stands_still, ticks, waiting};
+use sketch_model::{Pid, Tid};
 use std::{
     fs,
     time::{Duration, Instant},
@@ -30,13 +32,13 @@ pub struct HangPolicy {
 #[derive(Debug)]
 pub struct HangWatch {
     policy: HangPolicy,
-    pid: i32,
+    pid: Pid,
     last: Look,
     unmoved_since: Instant,
 }
 
 impl HangWatch {
-    pub fn new(pid: i32, policy: HangPolicy) -> HangWatch {
+    pub fn new(pid: Pid, policy: HangPolicy) -> HangWatch {
         HangWatch {
             policy,
             pid,
@@ -68,13 +70,14 @@ impl HangWatch {
 }
 
 /// All threads of a process, as far as they can be seen.
-fn look(pid: i32) -> Look {
+fn look(pid: Pid) -> Look {
     let Ok(entries) = fs::read_dir(format!("/proc/{pid}/task")) else {
         return Look::new();
     };
     let tids = entries
         .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .map(Tid);
     tids.map(|tid| {
         let read = |name: &str| fs::read_to_string(format!("/proc/{pid}/task/{tid}/{name}"));
         let waiting = read("syscall").map_or(Waiting::Unknown, |text| waiting(&text));

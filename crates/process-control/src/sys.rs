@@ -1,5 +1,6 @@
 //! System calls that the standard library does not offer, except perf's.
 
+use sketch_model::{Pid, Tid};
 use std::{
     ffi::CStr,
     io,
@@ -108,22 +109,34 @@ pub fn seal_content(file: BorrowedFd<'_>) -> io::Result<()> {
 }
 
 /// A descriptor that becomes readable when the process ends.
-pub fn pidfd_open(pid: i32) -> io::Result<OwnedFd> {
+pub fn pidfd_open(pid: Pid) -> io::Result<OwnedFd> {
     // SAFETY: takes no pointers.
-    check(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) }).map(owned)
+    check(unsafe { libc::syscall(libc::SYS_pidfd_open, pid.0, 0) }).map(owned)
 }
 
-pub fn send_signal(pid: i32, signal: i32) {
+/// This process.
+pub fn own_pid() -> Pid {
+    // SAFETY: takes no pointers, cannot fail.
+    Pid(unsafe { libc::getpid() })
+}
+
+/// The calling thread.
+pub fn own_tid() -> Tid {
+    // SAFETY: takes no pointers, cannot fail.
+    Tid(unsafe { libc::gettid() })
+}
+
+pub fn send_signal(pid: Pid, signal: i32) {
     // A process that has just ended needs no signal.
     // SAFETY: takes no pointers.
-    unsafe { libc::kill(pid, signal) };
+    unsafe { libc::kill(pid.0, signal) };
 }
 
 /// Processor time that a process has used, its threads' and not its children's.
-pub fn cpu_ns(pid: i32) -> io::Result<u64> {
+pub fn cpu_ns(pid: Pid) -> io::Result<u64> {
     let mut clock = 0;
     // SAFETY: fills one clock id.
-    let refused = unsafe { libc::clock_getcpuclockid(pid, &raw mut clock) };
+    let refused = unsafe { libc::clock_getcpuclockid(pid.0, &raw mut clock) };
     if refused != 0 {
         return Err(io::Error::from_raw_os_error(refused));
     }
@@ -147,15 +160,15 @@ pub fn thread_cpu_ns() -> u64 {
 }
 
 /// Whether a process still has this thread.
-pub fn thread_lives(pid: i32, tid: i32) -> bool {
+pub fn thread_lives(pid: Pid, tid: Tid) -> bool {
     // SAFETY: signal 0 is not sent; takes no pointers.
-    let found = unsafe { libc::syscall(libc::SYS_tgkill, pid, tid, 0) };
+    let found = unsafe { libc::syscall(libc::SYS_tgkill, pid.0, tid.0, 0) };
     found == 0 || io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
 }
 
 /// Whether a process has seccomp filters beyond those that we have ourselves and
 /// that it inherited.
-pub fn has_seccomp_filter(pid: i32) -> bool {
+pub fn has_seccomp_filter(pid: Pid) -> bool {
     let filters = |path: &str| -> (u64, u64) {
         let status = std::fs::read_to_string(path).unwrap_or_default();
         let field = |name: &str| {

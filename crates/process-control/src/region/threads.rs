@@ -1,7 +1,7 @@
 //! One thread's slot → what the thread recorded. Pure, and total.
 
 use super::words::Words;
-use runtime::layout::{
+use inprocess_layout::{
     ACCESSED, EDGES, Edge, Event, HEAD_EVENTS, KIND_ARGUMENT, KIND_BRANCH, KIND_CALL, KIND_READ,
     KIND_RESULT, KIND_SYNC_BEGIN, KIND_SYNC_END, KIND_TEXT, KIND_WRITE, REACHED, RING_EVENTS,
     SAW_NEGATIVE, SAW_NON_ZERO, SAW_ZERO, SYNC_BEGUN, SYNC_ENDED, ThreadSlot,

@@ -9,6 +9,7 @@
 //! The operator may also declare plain idleness a hang, for programs that
 //! should never rest.
 
+use sketch_model::Tid;
 use std::collections::BTreeMap;
 
 /// What one look at a thread showed.
@@ -30,7 +31,7 @@ pub enum Waiting {
 }
 
 /// All threads of a process by their ids.
-pub type Look = BTreeMap<i32, ThreadLook>;
+pub type Look = BTreeMap<Tid, ThreadLook>;
 
 /// What the operator calls a hang.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +106,7 @@ mod tests {
         numbered
             .map(|(tid, (ticks, waiting))| {
                 let (ticks, waiting) = (*ticks, waiting.clone());
-                (tid as i32, ThreadLook { ticks, waiting })
+                (Tid(tid as i32), ThreadLook { ticks, waiting })
             })
             .collect()
     }

@@ -4,8 +4,8 @@
 //! has none for it is followed by frame pointers. Memory without a readable file
 //! behind it (the vdso, generated code) ends the stack, with the reason.
 
-use crate::process::modules::Module;
-use crate::process::region::CrashCapture;
+use crate::modules::Module;
+use crate::region::CrashCapture;
 use framehop::{
     ExplicitModuleSectionInfo, FrameAddress, Unwinder,
     x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64},
@@ -19,7 +19,7 @@ const MOST_FRAMES: usize = 256;
 /// The crashing thread's stack, innermost frame first.
 pub fn unwind(crash: &CrashCapture, modules: &[Module]) -> ThreadStack {
     let mut stack = ThreadStack {
-        tid: crash.tid,
+        tid: crash.tid.0,
         frames: Vec::new(),
         truncated: None,
         waits_for: None,

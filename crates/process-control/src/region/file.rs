@@ -1,9 +1,9 @@
 //! The region's file: a sealed memfd whose pages all exist.
 
 use super::live::LiveRegion;
-use crate::error::AgentError;
-use crate::process::sys::{self, MemoryUse};
-use runtime::layout::{
+use crate::error::ProcessError;
+use crate::sys::{self, MemoryUse};
+use inprocess_layout::{
     CAPTURE_SIZE, Header, MAGIC, REGION_SIZE, Region, SLOT_FREE, THREAD_SLOTS, ThreadSlot, VERSION,
 };
 use std::{
@@ -44,23 +44,23 @@ pub struct RegionFile {
 }
 
 impl RegionFile {
-    pub fn create(settings: &RegionSettings) -> Result<RegionFile, AgentError> {
-        let nonce = sys::random_u64().map_err(|e| AgentError::call("getrandom", e))?;
+    pub fn create(settings: &RegionSettings) -> Result<RegionFile, ProcessError> {
+        let nonce = sys::random_u64().map_err(|e| ProcessError::call("getrandom", e))?;
         let file = File::from(
             sys::memfd(c"failsketch-region", MemoryUse::Data)
-                .map_err(|e| AgentError::call("memfd_create", e))?,
+                .map_err(|e| ProcessError::call("memfd_create", e))?,
         );
         let size = match settings.tracked {
             true => REGION_SIZE,
             false => CAPTURE_SIZE,
         };
         file.set_len(size as u64)
-            .map_err(|e| AgentError::call("ftruncate", e))?;
-        sys::allocate(file.as_fd(), size as u64).map_err(|e| AgentError::call("fallocate", e))?;
+            .map_err(|e| ProcessError::call("ftruncate", e))?;
+        sys::allocate(file.as_fd(), size as u64).map_err(|e| ProcessError::call("fallocate", e))?;
         let put = |field: usize, bytes: &[u8]| {
             let at = offset_of!(Region, header) + field;
             file.write_all_at(bytes, at as u64)
-                .map_err(|e| AgentError::call("pwrite", e))
+                .map_err(|e| ProcessError::call("pwrite", e))
         };
         put(offset_of!(Header, magic), &MAGIC.to_le_bytes())?;
         put(offset_of!(Header, version), &VERSION.to_le_bytes())?;
@@ -94,7 +94,7 @@ impl RegionFile {
             offset_of!(Header, start),
             &settings.start.unwrap_or(0).to_le_bytes(),
         )?;
-        sys::seal_size(file.as_fd()).map_err(|e| AgentError::call("fcntl(F_ADD_SEALS)", e))?;
+        sys::seal_size(file.as_fd()).map_err(|e| ProcessError::call("fcntl(F_ADD_SEALS)", e))?;
         Ok(RegionFile { file, nonce, size })
     }
 
@@ -108,18 +108,18 @@ impl RegionFile {
     }
 
     /// A view of it while the process runs.
-    pub fn live(&self) -> Result<LiveRegion, AgentError> {
-        LiveRegion::map(self.file.as_fd(), self.size).map_err(|e| AgentError::call("mmap", e))
+    pub fn live(&self) -> Result<LiveRegion, ProcessError> {
+        LiveRegion::map(self.file.as_fd(), self.size).map_err(|e| ProcessError::call("mmap", e))
     }
 
     /// The region's bytes as they are now. Slots that no thread holds are left
     /// zero: most runs have few threads, and the slots are most of the region.
-    pub fn bytes(&self) -> Result<Vec<u8>, AgentError> {
+    pub fn bytes(&self) -> Result<Vec<u8>, ProcessError> {
         let mut bytes = vec![0; self.size];
         let mut copy = |from: usize, length: usize| {
             self.file
                 .read_exact_at(&mut bytes[from..from + length], from as u64)
-                .map_err(|e| AgentError::call("pread", e))?;
+                .map_err(|e| ProcessError::call("pread", e))?;
             Ok(u32::from_le_bytes([
                 bytes[from],
                 bytes[from + 1],

@@ -12,16 +12,17 @@
 //! apart: a SIGCONT to us alone while the command runs, which it does not get.
 
 use super::sys;
+use sketch_model::Pid;
 use std::{fs, mem::MaybeUninit, ptr};
 
 /// The command's side of job control.
 #[derive(Debug)]
 pub struct JobControl {
-    pid: i32,
+    pid: Pid,
 }
 
 impl JobControl {
-    pub fn new(pid: i32) -> JobControl {
+    pub fn new(pid: Pid) -> JobControl {
         JobControl { pid }
     }
 
@@ -53,7 +54,7 @@ impl JobControl {
                 let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
                 let asked = libc::waitid(libc::P_ALL, 0, info.as_mut_ptr(), flags);
                 let pid = info.assume_init().si_pid();
-                if asked != 0 || pid == 0 || pid == self.pid {
+                if asked != 0 || pid == 0 || pid == self.pid.0 {
                     return;
                 }
                 libc::waitpid(pid, ptr::null_mut(), libc::WNOHANG);
@@ -69,12 +70,12 @@ impl JobControl {
         let (code, status) = unsafe {
             let asked = libc::waitid(
                 libc::P_PID,
-                self.pid as libc::id_t,
+                self.pid.0 as libc::id_t,
                 info.as_mut_ptr(),
                 libc::WSTOPPED | libc::WNOHANG,
             );
             let info = info.assume_init();
-            if asked != 0 || info.si_pid() != self.pid {
+            if asked != 0 || info.si_pid() != self.pid.0 {
                 return None;
             }
             (info.si_code, info.si_status())

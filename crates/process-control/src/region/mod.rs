@@ -2,7 +2,7 @@
 //! after it is dead.
 
 mod crash;
-pub(crate) mod file;
+mod file;
 mod live;
 mod reader;
 mod threads;

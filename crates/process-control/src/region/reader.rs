@@ -4,12 +4,13 @@
 use super::crash::CrashCapture;
 use super::threads::{self, EndedThreads, ThreadRemains};
 use super::words::Words;
-use runtime::layout::{
+use inprocess_layout::{
     CALL_AGENT, CALL_MMAP, CALL_PERF_EVENT_OPEN, CALL_REPLY, CALL_SENDMSG, Control, Header,
     MAPS_BYTES, Region, THREAD_SLOTS, ThreadSlot, WATCH_READY, WATCH_REFUSED,
 };
 use sketch_model::{
-    AimObstacle, Gap, MappingsOf, ThreadIndex, ThreadLoss, ThreadRecord, WatchCall, WatchRefusal,
+    AimObstacle, Gap, MappingsOf, Pid, ThreadIndex, ThreadLoss, ThreadRecord, WatchCall,
+    WatchRefusal,
 };
 use std::mem::{offset_of, size_of};
 
@@ -50,7 +51,7 @@ impl WatchStatus {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Remains {
     /// The process that recorded; `None` if the runtime was never activated.
-    pub pid: Option<i32>,
+    pub pid: Option<Pid>,
     pub threads: Vec<ThreadRecord>,
     pub crash: Option<CrashCapture>,
     /// Bit n: the runtime had a handler for signal n.
@@ -135,7 +136,7 @@ impl Remains {
         );
         let pid = u32_of(offset_of!(Header, pid));
         Remains {
-            pid: (pid != 0).then_some(pid as i32),
+            pid: (pid != 0).then_some(Pid(pid as i32)),
             threads,
             crash,
             handled_signals: u32_of(offset_of!(Header, handled_signals)),
@@ -222,8 +223,8 @@ fn refusal(step: u32, errno: i32) -> WatchRefusal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use inprocess_layout::{Event, HEAD_EVENTS, KIND_CALL, REGION_SIZE, RING_EVENTS};
     use proptest::prelude::*;
-    use runtime::layout::{Event, HEAD_EVENTS, KIND_CALL, REGION_SIZE, RING_EVENTS};
 
     fn put(region: &mut [u8], at: usize, bytes: &[u8]) {
         region[at..at + bytes.len()].copy_from_slice(bytes);

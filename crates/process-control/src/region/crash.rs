@@ -1,11 +1,11 @@
 //! The crash area: what the signal handler wrote before the process died.
 
 use super::words::Words;
-use runtime::layout::{
+use inprocess_layout::{
     CRASH_COMPLETE, CRASH_NONE, Crash, MAPS_BYTES, Region, STACK_BYTES, TYPE_NAME_BYTES,
     WORDS_BYTES,
 };
-use sketch_model::{LastWords, ThrownException};
+use sketch_model::{LastWords, ThrownException, Tid};
 use std::mem::offset_of;
 
 /// The first crashing thread, as captured.
@@ -15,7 +15,7 @@ pub struct CrashCapture {
     pub complete: bool,
     pub signal: i32,
     pub code: i32,
-    pub tid: i32,
+    pub tid: Tid,
     /// Only faults have one; a signal that somebody sent does not.
     pub fault_address: Option<u64>,
     /// rax rbx rcx rdx rsi rdi rbp rsp r8 … r15
@@ -76,7 +76,7 @@ impl CrashCapture {
             complete: state == CRASH_COMPLETE,
             signal,
             code,
-            tid: words.i32(base + offset_of!(Crash, tid)),
+            tid: Tid(words.i32(base + offset_of!(Crash, tid))),
             fault_address: has_address(signal, code)
                 .then(|| words.u64(base + offset_of!(Crash, fault_address))),
             registers,

@@ -2,24 +2,27 @@
 //!
 //! Threads are seized, not attached: no signal is sent, an interrupted futex
 //! wait goes on afterwards by itself, and if the agent dies meanwhile the kernel
-//! lets the program go on. Each thread is stopped, read and released by itself,
-//! because a process whose threads all wait for each other does not change.
+//! lets the program go on. Each thread is stopped, read and released by itself
+//! (`stopped_thread.rs`), because a process whose threads all wait for each other
+//! does not change.
 
 use super::progress::{Look, Waiting};
-use crate::process::region::CrashCapture;
-use sketch_model::Gap;
+use super::stopped_thread::{StoppedThread, on_a_tracing_thread};
+use crate::region::CrashCapture;
+use sketch_model::{Gap, Pid, Tid};
 use std::{
     fs, io,
-    mem::MaybeUninit,
     time::{Duration, Instant},
 };
 
 /// As much of each stack as is kept of a crash.
-const STACK: usize = runtime::layout::STACK_BYTES;
+const STACK: usize = inprocess_layout::STACK_BYTES;
 /// More threads than this are counted, not captured.
 const MOST_THREADS: usize = 64;
 /// A thread that waits in a system call stops at once.
 const PATIENCE: Duration = Duration::from_millis(500);
+/// All threads together; one that would not stop may stand still until then.
+const PATIENCE_FOR_ALL: Duration = Duration::from_secs(2);
 
 /// One thread, captured in the form that unwinding takes.
 #[derive(Debug)]
@@ -36,8 +39,29 @@ pub struct Hang {
     pub gaps: Vec<Gap>,
 }
 
-/// Captures the threads of a look.
-pub fn capture(pid: i32, look: &Look) -> Hang {
+impl Hang {
+    /// A hang of which no more is known than that it is one.
+    pub fn not_described(defect: Gap) -> Hang {
+        Hang {
+            threads: Vec::new(),
+            gaps: vec![defect],
+        }
+    }
+}
+
+/// Captures the threads of a look. When it returns, all of them go on.
+pub fn capture(pid: Pid, look: &Look) -> Hang {
+    on_a_tracing_thread(|| capture_here(pid, look)).unwrap_or_else(|_| Hang {
+        threads: Vec::new(),
+        gaps: vec![Gap::ThreadsNotCaptured {
+            captured: 0,
+            all: look.len() as u64,
+        }],
+    })
+}
+
+fn capture_here(pid: Pid, look: &Look) -> Hang {
+    let until = Instant::now() + PATIENCE_FOR_ALL;
     let mut hang = Hang::default();
     if look.len() > MOST_THREADS {
         hang.gaps.push(Gap::ThreadsNotCaptured {
@@ -49,10 +73,10 @@ pub fn capture(pid: i32, look: &Look) -> Hang {
     let mut found: Vec<(bool, HungThread)> = Vec::new();
     for (tid, seen) in look.iter().take(MOST_THREADS) {
         let (for_a_mutex, waits_for) = wait_in_words(pid, *tid, &seen.waiting, look);
-        match thread(pid, *tid, &maps) {
+        match thread(pid, *tid, &maps, until) {
             Ok(capture) => found.push((for_a_mutex, HungThread { capture, waits_for })),
             Err(error) => hang.gaps.push(Gap::ThreadNotCaptured {
-                tid: *tid,
+                tid: tid.0,
                 because: error.to_string(),
             }),
         }
@@ -65,12 +89,12 @@ pub fn capture(pid: i32, look: &Look) -> Hang {
 /// What a thread waits for, and whether it is a mutex. The C library keeps a
 /// mutex's owner eight bytes behind the word that is waited on; a number there
 /// that is another thread of this process is taken for it.
-fn wait_in_words(pid: i32, tid: i32, waiting: &Waiting, look: &Look) -> (bool, String) {
+fn wait_in_words(pid: Pid, tid: Tid, waiting: &Waiting, look: &Look) -> (bool, String) {
     match waiting {
         Waiting::ForAThread { futex } => {
             let mut owner = [0; 4];
             let read = read_memory(pid, futex.wrapping_add(8), &mut owner);
-            let owner = i32::from_le_bytes(owner);
+            let owner = Tid(i32::from_le_bytes(owner));
             if read == 4 && owner != tid && look.contains_key(&owner) {
                 (
                     true,
@@ -85,9 +109,9 @@ fn wait_in_words(pid: i32, tid: i32, waiting: &Waiting, look: &Look) -> (bool, S
     }
 }
 
-fn thread(pid: i32, tid: i32, maps: &str) -> io::Result<CrashCapture> {
-    let seized = Seized::stop(tid)?;
-    let registers = seized.registers()?;
+fn thread(pid: Pid, tid: Tid, maps: &str, until: Instant) -> io::Result<CrashCapture> {
+    let stopped = StoppedThread::stop(tid, until.min(Instant::now() + PATIENCE))?;
+    let registers = stopped.registers()?;
     let mut stack = vec![0; STACK];
     let length = read_memory(pid, registers.rsp, &mut stack);
     stack.truncate(length);
@@ -127,7 +151,7 @@ fn thread(pid: i32, tid: i32, maps: &str) -> io::Result<CrashCapture> {
 }
 
 /// Reads upward from `address` until the buffer is full or the mapping ends.
-fn read_memory(pid: i32, address: u64, buffer: &mut [u8]) -> usize {
+fn read_memory(pid: Pid, address: u64, buffer: &mut [u8]) -> usize {
     const PAGE: u64 = 4096;
     let mut done = 0;
     while done < buffer.len() {
@@ -146,65 +170,11 @@ fn read_memory(pid: i32, address: u64, buffer: &mut [u8]) -> usize {
         // SAFETY: the local buffer has that length; the remote address is only
         // read, by the kernel, which checks it.
         let got =
-            unsafe { libc::process_vm_readv(pid, &raw const local, 1, &raw const remote, 1, 0) };
+            unsafe { libc::process_vm_readv(pid.0, &raw const local, 1, &raw const remote, 1, 0) };
         if got <= 0 {
             break;
         }
         done += got as usize;
     }
     done
-}
-
-/// A stopped thread; released when dropped.
-struct Seized(i32);
-
-impl Seized {
-    fn stop(tid: i32) -> io::Result<Seized> {
-        request(libc::PTRACE_SEIZE, tid, 0)?;
-        let seized = Seized(tid);
-        request(libc::PTRACE_INTERRUPT, tid, 0)?;
-        let until = Instant::now() + PATIENCE;
-        loop {
-            let mut status = 0;
-            // SAFETY: waits for a thread that we trace.
-            let got = unsafe { libc::waitpid(tid, &raw mut status, libc::__WALL | libc::WNOHANG) };
-            if got == tid && libc::WIFSTOPPED(status) {
-                return Ok(seized);
-            }
-            if got < 0 || got == tid {
-                return Err(io::Error::other("it ended"));
-            }
-            if Instant::now() >= until {
-                return Err(io::Error::other("it did not stop"));
-            }
-            std::thread::sleep(Duration::from_millis(1));
-        }
-    }
-
-    fn registers(&self) -> io::Result<libc::user_regs_struct> {
-        let mut registers = MaybeUninit::<libc::user_regs_struct>::uninit();
-        request(
-            libc::PTRACE_GETREGS,
-            self.0,
-            registers.as_mut_ptr() as usize,
-        )?;
-        // SAFETY: the call has succeeded and filled it.
-        Ok(unsafe { registers.assume_init() })
-    }
-}
-
-impl Drop for Seized {
-    fn drop(&mut self) {
-        // A thread that could not be stopped cannot be released either; it goes
-        // on, and is released when the agent ends.
-        let _ = request(libc::PTRACE_DETACH, self.0, 0);
-    }
-}
-
-fn request(what: libc::c_uint, tid: i32, data: usize) -> io::Result<()> {
-    // SAFETY: `data` is zero or points to room for what the request returns.
-    match unsafe { libc::ptrace(what, tid, 0usize, data) } {
-        -1 => Err(io::Error::last_os_error()),
-        _ => Ok(()),
-    }
 }
