@@ -22,8 +22,8 @@ pub enum AgentError {
         reason: io::Error,
     },
     #[error(
-        "this machine has no list of authorities to trust; install ca-certificates, or name one \
-         with --ca"
+        "this machine has no list of trusted certificate authorities; install ca-certificates, \
+         or name one with --ca"
     )]
     NoAuthorities,
     #[error("the server at {url} cannot be reached: {reason}")]
@@ -39,7 +39,10 @@ pub enum AgentError {
     },
     #[error("the server's answer to {what} cannot be read: {reason}")]
     ServerAnswer { what: &'static str, reason: String },
-    #[error("a tracked build is assigned, but no key is pinned to check it with; give --key")]
+    #[error(
+        "a tracked build is assigned, but no public key is known to verify it with; give \
+             --key"
+    )]
     NoKey,
     #[error("the key in {origin} cannot be used: {reason}")]
     BadKey { origin: String, reason: String },

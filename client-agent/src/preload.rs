@@ -36,7 +36,7 @@ pub fn prepare_cache(cache: &Path) -> Result<(), AgentError> {
         reason,
     };
     create_folder(cache).map_err(|e| failed("create the folder", e))?;
-    let about = fs::metadata(cache).map_err(|e| failed("look at the folder", e))?;
+    let about = fs::metadata(cache).map_err(|e| failed("inspect the folder", e))?;
     if about.uid() != sys::user_id() {
         return Err(failed(
             "use the folder",

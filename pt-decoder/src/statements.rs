@@ -225,7 +225,7 @@ pub(crate) struct Known {
     /// Where in the lists its statements lie.
     from: u32,
     to: u32,
-    /// Its last instruction is a jump of a branch that can be told.
+    /// Its last instruction is a jump of a recognised branch.
     pub(crate) jump: Option<u32>,
     /// Its last instruction lies in the binary.
     pub(crate) own: bool,

@@ -281,12 +281,13 @@ pub async fn serve_with(
     listen(listener, tls, app, config.limits, metrics, closing).await;
     engine.shut_down();
     if let Err(error) = thread.await {
-        tracing::error!(%error, "the engine ended with a defect");
+        tracing::error!(%error, "the engine panicked");
     }
     sweeping.abort();
     alive.abort();
     if let Err(error) = database.close().await {
-        tracing::warn!(%error, "the others take over only when the lease has run out");
+        tracing::warn!(%error, "the other servers take over only when this one's lease has \
+                                expired");
     }
     Ok(())
 }

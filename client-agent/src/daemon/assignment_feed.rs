@@ -1,15 +1,15 @@
-//! What the runs of each build are to be, known before they ask.
+//! Keeps one long poll per build open, so that a starting run finds its assignment here.
 //!
-//! For each build that runs here one thread keeps a question open at the server:
-//! "tell me when there is something else to run". What it hears stands until it
-//! hears otherwise, and the patch is fetched at once, so that a run that starts
-//! gets both from this machine. Which runs stay with P is decided here, by
-//! counting. A build that nobody has run for a while is given up.
+//! For each build that runs here one thread keeps a request open at the server, which
+//! answers when the assignment changes. An assignment holds until the next answer, and
+//! its patch is fetched at once, so that a starting run gets both from this machine.
+//! Which runs stay with P is decided here, by counting. Polling stops for a build that
+//! nobody has run for a while.
 //!
-//! A server that is silent is asked by the waiting thread alone, with growing
-//! pauses; runs go on with what was last heard, for a while, and then with the
-//! original. None of them waits for it. Servers that answer for single runs only
-//! are asked that way, and one answer serves all runs of two seconds.
+//! If the server is silent, only the waiting thread asks again, with growing pauses;
+//! runs use the last assignment for a while, and then the original. No run waits for
+//! the server. Servers that only answer for single runs are asked so, and one answer
+//! serves all runs of two seconds.
 
 use super::lock;
 use crate::delivery::client::Server;
@@ -50,11 +50,11 @@ type Key = (BuildId, Tier);
 #[derive(Default)]
 struct Known {
     plan: Option<ProgramAssignment>,
-    /// Names what was said, where the server names it.
+    /// The server's tag of the assignment, if it gives one.
     tag: Option<String>,
-    /// Until when it stands.
+    /// Until when it may be used.
     good_until: Option<Instant>,
-    /// Runs that were told.
+    /// Runs that were given an assignment.
     runs: u64,
     /// Why the last question failed, and until when no run asks again.
     silent: Option<(Instant, String)>,
@@ -68,7 +68,7 @@ impl Known {
         self.asked.is_some_and(|at| at.elapsed() < GIVEN_UP_AFTER)
     }
 
-    /// What the next run is to be, if what was heard still stands.
+    /// The assignment of the next run, if the last answer may still be used.
     fn next(&mut self, now: Instant) -> Option<Result<Assignment, AgentError>> {
         if self.good_until.is_none_or(|until| now > until) {
             return None;
@@ -129,7 +129,7 @@ impl Plans {
         })
     }
 
-    /// What a run that starts now is to be.
+    /// The assignment of a run that starts now.
     pub fn assignment(
         self: &Arc<Plans>,
         request: &AssignmentRequest,

@@ -174,9 +174,11 @@ impl Configuration {
             match Config::read(self.path.as_deref()) {
                 Ok(config) => {
                     self.current = config;
-                    say("the configuration was read again");
+                    say("the configuration was reloaded");
                 }
-                Err(error) => say(format_args!("the old configuration stays: {error}")),
+                Err(error) => say(format_args!(
+                    "the old configuration stays in force: {error}"
+                )),
             }
         }
         &self.current
@@ -260,7 +262,7 @@ impl Daemon {
             }
             Kind::Success => self.keeper.keep(body, Worth::Success).map(|()| Vec::new()),
             Kind::Failure => self.keeper.keep(body, Worth::Failure).map(|()| Vec::new()),
-            Kind::Refused => Err("that is an answer, not a question".into()),
+            Kind::Refused => Err("the client sent an answer instead of a request".into()),
         }
     }
 }

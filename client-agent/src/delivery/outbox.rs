@@ -27,7 +27,7 @@ pub enum Delivered {
     Nowhere,
 }
 
-/// The way to the server.
+/// Connection to the server.
 #[derive(Debug)]
 pub struct Delivery<D> {
     pub server: Server,
@@ -57,7 +57,7 @@ impl<D: Disk> Delivery<D> {
                 };
                 match kept {
                     Ok(()) => {
-                        say(format_args!("the record is sent later: {error}"));
+                        say(format_args!("the record will be sent later: {error}"));
                         Delivered::ToTheSpool
                     }
                     Err(why) => {

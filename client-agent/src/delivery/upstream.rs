@@ -44,7 +44,9 @@ impl Handover {
         };
         match spool.as_mut().map(|spool| spool.append(record, worth)) {
             Some(Ok(())) => {
-                say(format_args!("the record is handed over later: {error}"));
+                say(format_args!(
+                    "the record will be given to the daemon later: {error}"
+                ));
                 Delivered::ToTheSpool
             }
             Some(Err(why)) => {
@@ -82,7 +84,7 @@ impl Upstream {
         }
     }
 
-    /// Gets a record on its way; failing to is said, and changes nothing.
+    /// Sends or spools a record; an error is logged, and the run is not affected.
     pub fn keep(&mut self, record: &[u8], worth: Worth) -> Delivered {
         match self {
             Upstream::Server(delivery) => delivery.deliver(record, worth),

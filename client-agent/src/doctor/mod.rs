@@ -88,13 +88,13 @@ fn watchpoints(what: &'static str, probe: WatchpointProbe) -> Finding {
     let (health, detail) = match probe {
         WatchpointProbe::Works => (
             Health::Ok,
-            "one was armed, re-aimed, and fired at each access".into(),
+            "a watchpoint was set, moved, and fired at each access".into(),
         ),
         WatchpointProbe::Silent { counted, expected } => (
             Health::Missing,
             format!(
-                "they are accepted but fire {counted} of {expected} times: this virtual machine \
-                 does not emulate debug registers; sketches will rest on inline probes"
+                "watchpoints are accepted, but fired {counted} of {expected} times: this virtual \
+                 machine does not emulate debug registers; sketches will rest on hooks alone"
             ),
         ),
         WatchpointProbe::Refused { call, reason } => (
@@ -182,7 +182,7 @@ fn perf_level() -> Finding {
         ),
         None => (
             Health::Degraded,
-            "it cannot be read: this kernel or sandbox hides perf".into(),
+            "the setting cannot be read: this kernel or sandbox hides perf".into(),
         ),
     };
     Finding {
@@ -196,7 +196,9 @@ fn intel_pt() -> Finding {
     let (health, detail) = match PtSource::of_this_machine() {
         Ok(_) => (
             Health::Ok,
-            "an event and its buffers were opened; records carry the last moments of runs".into(),
+            "an event and its buffers were opened; records carry the trace of the end of each \
+             run"
+            .into(),
         ),
         Err(refusal @ (PtRefusal::Absent(_) | PtRefusal::Description { .. })) => {
             (Health::Missing, refusal.to_string())

@@ -34,7 +34,7 @@ fn undisguised(privacy: Privacy) -> (Health, String) {
     let detail = match privacy {
         Privacy::ControlFlowOnly => "no values leave this machine",
         Privacy::Full | Privacy::Shapes => {
-            "values leave this machine as they were; privacy = \"shapes\" in the policy disguises \
+            "values leave this machine undisguised; privacy = \"shapes\" in the policy disguises \
              them"
         }
     };

@@ -1,4 +1,4 @@
-//! The way to the server: reachable, trusted, on the same time.
+//! Checks the connection to the server: reachable, trusted, clocks alike.
 
 use super::{Finding, Health};
 use crate::delivery::client::Server;
@@ -20,7 +20,7 @@ pub fn key(config: &Config) -> Finding {
         Some(Err(error)) => (Health::Missing, error.to_string()),
         None => (
             Health::Missing,
-            "no key is pinned, so no tracked build is ever run; copy signing.pub from the \
+            "no key is pinned, so no tracked build will be run; copy signing.pub from the \
              server's data folder and name it with --key or in the configuration"
                 .into(),
         ),
@@ -39,7 +39,7 @@ pub fn server_and_clock(config: &Config) -> Vec<Finding> {
         detail,
     };
     let Some(access) = Access::configured(config) else {
-        let detail = "none is named; give --server or name one in the configuration";
+        let detail = "no server is named; give --server or name one in the configuration";
         return vec![finding(Health::Missing, "server", detail.into())];
     };
     let url = &access.url;
@@ -90,9 +90,12 @@ pub fn token(config: &Config) -> Option<Finding> {
         Some(Err(error)) => (Health::Missing, error.to_string()),
         _ if others => (
             Health::Degraded,
-            format!("others may read it; chmod 600 {}", path.display()),
+            format!(
+                "other users may read the token; chmod 600 {}",
+                path.display()
+            ),
         ),
-        _ => (Health::Ok, "one is sent with every question".into()),
+        _ => (Health::Ok, "the token is sent with every request".into()),
     };
     Some(Finding {
         health,

@@ -1,4 +1,4 @@
-//! What is kept of the records beside the trace: bounded, whatever the run does.
+//! Keeps the sideband records of a trace (mappings, thread switches), within fixed limits.
 //!
 //! Switches come by the thousand a second, and only those of the last moments
 //! matter: the trace itself reaches no further back. Of all others (mappings,

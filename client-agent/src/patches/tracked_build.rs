@@ -140,9 +140,9 @@ impl PatchSource<'_> {
         let admitted = newest.change(|newest| newest.admit(variant, patch.version));
         admitted.map_err(|newer| {
             AgentError::PatchRefused(format!(
-                "it is version {} of iteration {}, and {newer} was run here before; it was replaced \
-                 a moment ago, or somebody serves an old patch again. If the server was set back to \
-                 a backup, remove {}",
+                "it is version {} of iteration {}, and {newer} was run here before: either it \
+                 was replaced just now, or somebody serves an old patch again. If the server was \
+                 restored from a backup, remove {}",
                 patch.version,
                 variant.iteration,
                 newest.file().display()

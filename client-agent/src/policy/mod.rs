@@ -12,21 +12,21 @@ use serde::{Deserialize, Serialize};
 use sketch_model::Privacy;
 use std::{path::Path, str::FromStr, sync::Once, time::Duration};
 
-/// How watchpoint hits may come from a program.
+/// Whether watchpoints are used, and how their hits are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", try_from = "String")]
 pub enum WatchWay {
     /// Through rings of the kernel, which a program cannot notice.
     #[default]
     Ring,
-    /// There are to be no watchpoints. Threads that switch often pay for them at every
-    /// switch, whether they are hit or not.
+    /// Watchpoints are not used. They cost at every switch between threads, whether they
+    /// are hit or not.
     None,
 }
 
-/// A `watch_way` that there is not.
+/// A value of `watch_way` that does not exist.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no watch_way; give ring or none")]
+#[error("`{0}` is not a value of watch_way; use `ring` or `none`")]
 pub struct UnknownWatchWay(String);
 
 impl FromStr for WatchWay {
@@ -79,7 +79,7 @@ pub struct Policy {
     /// How often watchpoints may be aimed in one run; each time costs the program
     /// tens of microseconds a thread.
     pub trap_budget: u64,
-    /// How watchpoint hits may come.
+    /// Whether watchpoints are used.
     pub watch_way: WatchWay,
     /// Record Intel PT where the machine has it.
     pub intel_pt: bool,
@@ -203,7 +203,7 @@ mod tests {
         assert_eq!(ways, [ring, none, ring, ring]);
         let refused = read("signal").expect_err("there is none").to_string();
         assert!(
-            refused.contains("`signal` is no watch_way; give ring or none"),
+            refused.contains("`signal` is not a value of watch_way; use `ring` or `none`"),
             "{refused}"
         );
         // A daemon tells its policy to runs of any version.

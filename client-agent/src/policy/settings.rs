@@ -1,7 +1,7 @@
-//! Flags, configuration file and daemon → what one `run` goes by.
+//! Flags, configuration file and daemon → the settings of one `run`.
 //!
 //! A flag beats the daemon's policy, which beats the file's. Nothing in here
-//! may keep the command from running: what cannot be used is said and left out.
+//! may keep the command from running: what cannot be used is reported and ignored.
 
 use crate::cli::RunArguments;
 use crate::daemon::client::DaemonClient;

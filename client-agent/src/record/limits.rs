@@ -3,8 +3,9 @@
 
 use sketch_model::{Gap, RecordPart, RunRecord};
 
-/// The record as it is sent, at most `largest` bytes long: the report of a failure is
-/// worth more than all that can be beside it.
+/// The record as it is sent, at most `largest` bytes long. Parts that do not fit are
+/// left out, the most valuable last, and each leaves a gap: the report of a failure is
+/// worth more than everything beside it.
 pub fn written(record: &mut RunRecord, largest: usize) -> serde_json::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(record)?;
     for (part, leave_out) in LEFT_OUT {

@@ -1,4 +1,5 @@
-//! Runs that are recorded: what is asked before, decided, and kept after.
+//! A run that is recorded: asks for its assignment, decides between the original and
+//! the tracked build, and keeps and sends the record.
 
 use crate::cli::RunArguments;
 use crate::delivery::spool::Worth;
@@ -120,7 +121,6 @@ impl<'a> Session<'a> {
                 })
                 .inspect_err(|gap| say(gap))
         });
-        // Not unless asked: no server decodes it yet.
         let pt = match settings.policy.intel_pt {
             true => PtSource::of_this_machine().ok(),
             false => None,
@@ -270,7 +270,7 @@ impl<'a> Session<'a> {
                 }
                 Err(error) => {
                     if self.silences == 0 {
-                        say(format_args!("the untouched program is run: {error}"));
+                        say(format_args!("running the original program: {error}"));
                     }
                     self.silences += 1;
                     if self.stops_when_finished {
@@ -390,7 +390,7 @@ fn by_chance(probability: f64) -> bool {
     fraction < probability
 }
 
-/// Reduces, stores and sends a record; failing to is said, and changes nothing.
+/// Reduces, stores and sends a record; an error is logged, and the run is not affected.
 fn keep_record(mut record: RunRecord, settings: &mut Settings, store: Option<&mut File>) {
     if !record.failed() {
         record.sampling_probability = settings.policy.report_successes;
@@ -403,9 +403,7 @@ fn keep_record(mut record: RunRecord, settings: &mut Settings, store: Option<&mu
     let mut line = match limits::written(&mut record, LARGEST_RECORD) {
         Ok(line) => line,
         Err(error) => {
-            say(format_args!(
-                "the record could not be written down: {error}"
-            ));
+            say(format_args!("the record could not be written: {error}"));
             return;
         }
     };

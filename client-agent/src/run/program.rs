@@ -88,7 +88,7 @@ fn examine(path: &Path) -> ProgramKind {
         }
         Ok(about) if about.is_file() => {}
         Ok(_) => return left_alone("it is not a regular file".into()),
-        Err(e) => return left_alone(format!("it cannot be looked at: {e}")),
+        Err(e) => return left_alone(format!("it cannot be inspected: {e}")),
     }
     // As with setuid, the loader would ignore LD_PRELOAD, and a tracked build in
     // memory would lack the capabilities.

@@ -83,7 +83,7 @@ pub struct Claims {
     pub library_folders: Vec<PathBuf>,
 }
 
-/// What whoever registers it says.
+/// The folders that the user names at registration.
 #[derive(Clone, Debug, Default)]
 pub struct Roots {
     pub root: Option<PathBuf>,

@@ -22,7 +22,7 @@ pub struct AtStatement {
     /// The failing statement.
     #[arg(long, value_name = "FILE:LINE")]
     pub at: String,
-    /// Slice from the fact that the statement was reached, not from the values
+    /// Slice from the control flow that reached the statement, not from the values
     /// that it uses: for aborts and failed assertions.
     #[arg(long)]
     reached: bool,

@@ -59,7 +59,7 @@ pub fn program(build: &RegisteredBuild) -> Result<Program> {
     let program = Program::from_bytes(id, &graph.bytes)?;
     // A store that cannot be written is no reason to refuse a slice.
     if let Err(error) = build.keep_graph(&graph) {
-        eprintln!("failsketch: the graph is not kept: {error}");
+        eprintln!("failsketch: the graph could not be stored: {error}");
     }
     Ok(program)
 }
@@ -164,7 +164,7 @@ type Made = Result<Vec<u8>, String>;
 
 fn read_modules(input: &mut impl Read, output: &mut impl Write) -> Result<Made> {
     let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
-    let build = receive(input)?.context("no build came in")?;
+    let build = receive(input)?.context("no build was received")?;
     let mut loader = Loader::new(BuildId(text(build)));
     while let Some(name) = receive(input)? {
         let bitcode = receive(input)?.context("a module's bitcode is missing")?;

@@ -34,7 +34,7 @@ pub struct Arguments {
     /// A binary or library that ran, or a folder of them; found by build-id.
     #[arg(long = "binary", value_name = "PATH")]
     binaries: Vec<PathBuf>,
-    /// The program failed: a signal ("SIGSEGV") or an exit status ("3").
+    /// How the program failed, if it did: a signal ("SIGSEGV") or an exit status ("3").
     #[arg(long, value_name = "HOW")]
     failed: Option<String>,
     /// Write the run record to this file, as JSON.
@@ -52,7 +52,7 @@ pub struct Arguments {
     /// Megabytes of memory that decoding may use.
     #[arg(long, default_value_t = 4096)]
     memory: u64,
-    /// Seconds that decoding may take.
+    /// Seconds of time that decoding may take.
     #[arg(long, default_value_t = 300)]
     seconds: u64,
 }
@@ -99,7 +99,8 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             );
         }
         println!(
-            "No registered build ran here: statements cannot be told. Register it with `failsketch register`."
+            "No registered build ran in this recording, so its statements are unknown. Register \
+             the program with `failsketch register`."
         );
         return Ok(());
     };
@@ -252,12 +253,12 @@ fn send(connection: &Connection, mut record: RunRecord) -> Result<()> {
         // What it says goes in any case.
         pt.buffers.clear();
         pt.sideband.clear();
-        println!("note: the trace is too long to be sent; what was decoded of it goes alone");
+        println!("note: the trace is too long to be sent; only what was decoded from it is");
         body = serde_json::to_vec(&record)?;
     }
     connection
         .post_json("/api/v1/runs", &body)
-        .context("the run was not taken")?;
+        .context("the server did not accept the run")?;
     let (run, server) = (printable(&record.id.0), printable(&connection.server));
     println!("run {run} sent to {server}");
     Ok(())

@@ -38,7 +38,7 @@ pub fn find_build(store: &BuildStore, beginning: &str) -> Result<RegisteredBuild
         [id] => Ok(store.load(id)?),
         [] => bail!("no registered build begins with {beginning}; `failsketch builds` lists them"),
         _ => bail!(
-            "{} registered builds begin with {beginning}; write more of it",
+            "{} registered builds begin with {beginning}; give more digits",
             ids.len()
         ),
     }

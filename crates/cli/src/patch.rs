@@ -33,22 +33,22 @@ pub struct Arguments {
     /// Track the whole slice.
     #[arg(long)]
     whole: bool,
-    /// The plan of this number: 0 watches the nearest locations, the last one none.
+    /// The number of the plan: 0 watches the nearest locations, the last one none.
     #[arg(long, default_value_t = 0)]
     variant: u32,
-    /// Record this half of what the plan says, to see what each costs.
+    /// Record only control flow or only data flow, to measure what each costs.
     #[arg(long, value_enum)]
     only: Option<Half>,
-    /// The server's data folder with the signing key; one is made if it has none.
+    /// The server's data folder with the signing key; the key is made if it is missing.
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// Where the patch is written.
+    /// The patch file to write.
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
     /// Also write the tracked program itself.
     #[arg(long, value_name = "FILE")]
     tracked: Option<PathBuf>,
-    /// Print what came of it, and what each phase cost, as JSON.
+    /// Print the result and the cost of each phase, as JSON.
     #[arg(long)]
     json: bool,
 }

@@ -18,10 +18,10 @@ pub struct Arguments {
     /// How many statements of the slice are tracked, nearest first.
     #[arg(long, default_value_t = 2)]
     sigma: u32,
-    /// Only the plan of this number: 0 watches the nearest locations, the last one none.
+    /// Print only the plan of this number: 0 watches the nearest locations, the last one none.
     #[arg(long)]
     variant: Option<u32>,
-    /// Print what this σ adds, removes and moves instead, plan by plan.
+    /// Compare with this σ: print what it adds, removes and moves, plan by plan.
     #[arg(long, value_name = "SIGMA")]
     diff: Option<u32>,
     #[arg(long, value_enum, default_value_t = Format::Text)]

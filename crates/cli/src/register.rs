@@ -31,7 +31,7 @@ pub struct RegisterArguments {
     #[arg(long, value_name = "DIR")]
     also: Vec<PathBuf>,
     /// Run compiler and linker without a sandbox, on a machine that has no Landlock.
-    /// Only for files that you trust as you trust your own programs
+    /// Only for binaries that you trust: their flags and bitcode reach the compiler
     #[arg(long)]
     without_sandbox: bool,
 }
@@ -139,7 +139,7 @@ fn summary(manifest: &BuildManifest, root: &Path) -> String {
     if let Some(reason) = &manifest.link_refused {
         line(
             "",
-            format!("the program cannot be linked again: of its link line, {reason}"),
+            format!("the program cannot be linked again: in its link line, {reason}"),
         );
     } else if manifest.link.is_none() {
         line(
@@ -156,7 +156,7 @@ fn summary(manifest: &BuildManifest, root: &Path) -> String {
         let more = left_out.len() - LEFT_OUT_NAMED;
         line(
             "",
-            format!("and {more} more; `failsketch builds --json` names all"),
+            format!("and {more} more; `failsketch builds --json` lists all"),
         );
     }
     if manifest.without_sandbox {

@@ -24,7 +24,7 @@ const PLANNED: usize = 32;
 pub struct Arguments {
     #[command(flatten)]
     statement: AtStatement,
-    /// Only the nearest so many statements.
+    /// Print only this many statements, nearest first.
     #[arg(long)]
     sigma: Option<usize>,
     /// Which stores a load through a pointer may see: those of the same field of
@@ -40,7 +40,7 @@ pub struct Arguments {
     /// Print what each phase cost, as JSON, instead of the slice
     #[arg(long)]
     timings: bool,
-    /// Make the graph from the bitcode, in this process, instead of taking the stored one
+    /// Read the bitcode again, in this process, instead of using the stored graph
     #[arg(long)]
     from_bitcode: bool,
 }

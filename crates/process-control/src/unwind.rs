@@ -50,7 +50,7 @@ pub fn unwind(crash: &CrashCapture, modules: &[Module]) -> ThreadStack {
             .and_then(FrameAddress::from_return_address);
         let Some(caller) = caller else {
             stack.truncated = Some(format!(
-                "no code is mapped at {:#x}, and the stack does not say who called it",
+                "no code is mapped at {:#x}, and the stack does not show its caller",
                 crash.rip
             ));
             return stack;

@@ -139,7 +139,7 @@ pub struct FailureSketch {
     /// What the program said when it aborted, in one line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub said: Option<String>,
-    /// Whether the diagnosis has come to its end.
+    /// Whether the diagnosis has ended.
     pub settled: bool,
     /// The failing stack, innermost first, as "function (file:line)".
     pub stack: Vec<String>,

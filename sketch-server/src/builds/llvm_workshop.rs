@@ -275,7 +275,7 @@ fn program_from_bitcode(registered: &RegisteredBuild) -> Result<Program, Box<dyn
     };
     if let Err(error) = registered.keep_graph(&graph) {
         tracing::warn!(
-            "the graph of build {} is not kept: {error}",
+            "the graph of build {} could not be stored: {error}",
             manifest.build_id
         );
     }

@@ -87,7 +87,7 @@ pub trait Workshop: Send + Sync + 'static {
     ) -> Result<Arc<TraceMap>, WorkshopError> {
         Err(WorkshopError::BadBuild {
             build: build.clone(),
-            problem: "its code cannot be followed here".to_owned(),
+            problem: "its code cannot be traced here".to_owned(),
         })
     }
     /// A source file as debug info names it; `None` if it was not registered.

@@ -182,7 +182,7 @@ async fn facts(service: &Arc<Service>, variant: VariantRef) -> Result<Option<Pat
     Ok(read)
 }
 
-/// The fleet page shows what an agent was told.
+/// The fleet page shows the assignment that an agent was given.
 fn noted(service: &Service, request: &AssignmentsRequest, told: &Assignments) {
     for program in told.programs.iter().filter(|p| p.problem.is_none()) {
         let single = AssignmentRequest {

@@ -223,7 +223,7 @@ impl Engine {
             }
             match self.desk.take(&runs) {
                 Err(error) if error.is_conflict() => {
-                    tracing::info!(%error, "runs are looked at again");
+                    tracing::info!(%error, "runs are processed again");
                     self.runtime
                         .block_on(async { tokio::time::sleep(AFTER_CONFLICT).await });
                 }

@@ -29,7 +29,7 @@ impl Fleet {
         self.told(request, answer.variant);
     }
 
-    /// An agent was told what to run of a program.
+    /// An agent was given an assignment for a program.
     pub fn told(&self, request: &AssignmentRequest, variant: Option<VariantRef>) {
         self.with(&request.agent.0, request.tier, |agent| {
             agent.build = request.build.clone();

@@ -113,7 +113,7 @@ pub async fn assign_all(
     principal.speaks_for(&request.agent)?;
     if request.builds.len() > MOST_BUILDS {
         return Err(Refusal::bad_request(format!(
-            "{} builds are asked about at once; at most {MOST_BUILDS} may be",
+            "{} builds are asked about in one request; at most {MOST_BUILDS} are allowed",
             request.builds.len()
         )));
     }

@@ -119,7 +119,7 @@ impl IntoResponse for Refusal {
 
 impl From<StorageError> for Refusal {
     fn from(error: StorageError) -> Refusal {
-        tracing::error!(%error, "a request met a storage that failed");
+        tracing::error!(%error, "a request failed because the storage failed");
         Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
     }
 }
@@ -155,10 +155,10 @@ impl From<WorkshopError> for Refusal {
 /// A blocking task that did not come back.
 impl From<tokio::task::JoinError> for Refusal {
     fn from(error: tokio::task::JoinError) -> Refusal {
-        tracing::error!(%error, "a request met a defect of this server");
+        tracing::error!(%error, "internal error while handling a request");
         Refusal::new(
             StatusCode::INTERNAL_SERVER_ERROR,
-            "this request came upon a defect of the server; its log says where",
+            "internal error while handling this request; the server's log says where",
         )
     }
 }

@@ -158,7 +158,7 @@ fn for_admins() -> Routes {
 
 async fn nothing_here() -> Refusal {
     Refusal::not_found(
-        "there is nothing at this address; /api/openapi.json describes all that there is",
+        "there is nothing at this address; /api/openapi.json describes every address",
     )
 }
 
@@ -223,6 +223,6 @@ pub async fn missing(service: &Service, id: CampaignId, what: &str) -> Result<Re
 
 pub fn no_such_campaign(id: CampaignId) -> Refusal {
     Refusal::not_found(format!(
-        "there is no campaign {id}; /api/v1/campaigns lists those there are"
+        "there is no campaign {id}; /api/v1/campaigns lists all"
     ))
 }

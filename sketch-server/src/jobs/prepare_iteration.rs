@@ -85,8 +85,7 @@ pub fn run(job: Job, tools: &Tools, report: impl Fn(JobReport)) {
         Ok(Err(Obstacle::Storage(error))) => report(JobReport::Interrupted(id, error)),
         Err(_) => report(JobReport::Failed(
             id,
-            "preparing the tracked build came upon a defect of this server; its log says where"
-                .into(),
+            "internal error while making the tracked build; the server's log says where".into(),
         )),
     }
 }

@@ -135,8 +135,9 @@ pub async fn keep_sweeping(storage: Arc<Storage>, keep: Retention) {
         hour.tick().await;
         match sweep_all(&storage, keep).await {
             Ok(0) => {}
-            Ok(dropped) => tracing::info!(dropped, "records that were kept long enough are gone"),
-            Err(error) => tracing::warn!(%error, "old records are dropped another time"),
+            Ok(dropped) => tracing::info!(dropped, "old records were deleted"),
+            Err(error) => tracing::warn!(%error, "old records could not be deleted; trying again \
+                                                  later"),
         }
     }
 }

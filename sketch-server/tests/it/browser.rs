@@ -117,7 +117,7 @@ fn every_page_loads_without_a_complaint_and_asks_for_nothing_elsewhere() {
         agents.contains("<script>alert(1)</script>\\u{202e}"),
         "{agents}"
     );
-    assert!(agents.contains("inline probes and watchpoints"), "{agents}");
+    assert!(agents.contains("hooks and watchpoints"), "{agents}");
     browser.open(&server.url("/campaigns/1/runs"));
     let rows =
         browser.eval("[...document.querySelectorAll('.runs tbody tr')].map(r => r.innerText)");
@@ -226,7 +226,7 @@ fn the_buttons_stop_resume_widen_and_declare() {
     let refused = server.post("/api/v1/campaigns/1/resume", b"");
     assert_eq!(
         (refused.status, refused.error().as_str()),
-        (409, "this campaign is under way already")
+        (409, "this campaign is running already")
     );
     for number in 2..=3 {
         server.post("/api/v1/campaigns/1/widen", b"");

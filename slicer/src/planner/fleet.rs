@@ -4,9 +4,9 @@
 //! different plans are never pooled, so each also asks for failing recurrences of
 //! its own. Therefore only plans that some agent can make use of are built, and of
 //! those that watch at most [`MOST_WATCHING`], nearest locations first; what they
-//! leave out is said in the plans (`unwatched`) and comes with a later iteration,
+//! leave out is listed in the plans (`unwatched`) and comes with a later iteration,
 //! when a tracked access needs no watch any more. For agents that trace (Intel PT)
-//! each has a second form without hooks for branches: the trace tells of those.
+//! each has a second form without hooks for branches: the trace records those.
 //!
 //! Deliberately absent: which agent gets which plan. That changes with every run
 //! (`sketch-server/src/campaigns/plans.rs`).

@@ -1,4 +1,4 @@
-//! What is known of a run that goes on or has ended → its record.
+//! Assembles the record of a run that has ended, or of a hang that goes on.
 
 use crate::governor::context_switches::SWITCH_NS;
 use crate::governor::token_bucket::BUCKET_NS;
@@ -210,7 +210,7 @@ impl Recording<'_> {
             .map_or_else(|| self.known.main_module(), TrackedBuild::main_module)
     }
 
-    /// What can be said of a run by how it ended, and by nothing that it left.
+    /// The outcome of a run whose shared memory cannot be used: from its exit alone.
     fn ending_alone(&self, recorder: &mut Recorder, moment: &Moment<'_>) -> Outcome {
         let (main, nothing) = (self.main_module(), Remains::nothing());
         match (moment.hang(), moment.ended()) {

@@ -173,7 +173,7 @@ fn the_token_goes_to_a_server_whose_authority_is_trusted_and_to_no_other() {
         said(&output)
     );
     assert!(
-        said(&output).contains("the record is sent later"),
+        said(&output).contains("the record will be sent later"),
         "{}",
         said(&output)
     );
@@ -208,7 +208,7 @@ fn a_server_that_asks_for_a_certificate_gets_ours() {
 
     let output = client.run(&url, &[("--ca", &trusted)]);
     assert!(
-        said(&output).contains("the record is sent later"),
+        said(&output).contains("the record will be sent later"),
         "{}",
         said(&output)
     );

@@ -1,4 +1,4 @@
-//! What is left where a machine refuses something: inline probes without
+//! What is left where a machine refuses something: hooks without
 //! watchpoints, the untouched program without shared memory.
 
 use crate::common::{AGENT, FakeServer, Workshop, read_record, signed_patch};

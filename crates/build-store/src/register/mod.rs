@@ -66,7 +66,7 @@ pub struct PreparedBuild {
     pub graph: Option<NewGraph>,
 }
 
-/// What whoever registers a binary says about it.
+/// The options of a registration.
 #[derive(Clone, Debug)]
 pub struct RegisterOptions {
     /// Where the program's own sources are.

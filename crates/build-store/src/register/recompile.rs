@@ -1,7 +1,7 @@
 //! Compiling a module again from its bitcode, with the flags it was compiled with.
 //!
 //! `clang -cc1` is run directly: the driver would rewrite flags. Which of the
-//! recorded flags it gets is said in `flags.rs`. Use-list order is written out
+//! recorded flags it gets is decided in `flags.rs`. Use-list order is written out
 //! with optimised bitcode, because code generation depends on it and bitcode
 //! does not keep it by itself.
 //!

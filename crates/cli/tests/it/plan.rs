@@ -57,8 +57,8 @@ fn the_plans_of_a_statement_are_printed_and_compared() {
         "σ is 2 at first"
     );
     for part in [
-        "sigma 2 variant 0 for inline probes and watchpoints\n",
-        "sigma 2 variant 1 for inline probes\n",
+        "sigma 2 variant 0 for hooks and watchpoints\n",
+        "sigma 2 variant 1 for hooks\n",
         "watch 0 level\n",
         "watch - level\n",
         "main main.c:8",

@@ -335,7 +335,8 @@ impl Iteration {
             provenance.privacy = levels.collect::<Vec<_>>().join(" or ");
             if governed.privacy_keys.len() > 1 {
                 provenance.privacy += &format!(
-                    "; {} secrets disguised values, and those of different ones cannot be compared",
+                    "; values were disguised with {} secrets, and those of different secrets \
+                     cannot be compared",
                     governed.privacy_keys.len()
                 );
             }

@@ -76,7 +76,7 @@ impl From<StoredState> for State {
             false => SettledBy::StopRule,
         };
         let problem = stored.problem;
-        let problem = problem.unwrap_or_else(|| "the reason was not noted".to_owned());
+        let problem = problem.unwrap_or_else(|| "unknown reason".to_owned());
         match stored.state {
             CampaignState::Preparing | CampaignState::Tracking => State::Active(last),
             CampaignState::Settled => State::Settled { by, last },

@@ -280,7 +280,7 @@ fn watch_coverage(
     gaps: &mut Vec<Gap>,
 ) -> WatchCoverage {
     let watch = &record.watch;
-    // The agent may have told the same loss.
+    // The agent may have reported the same loss.
     let mut say = |gap: Gap| {
         if !gaps.contains(&gap) {
             gaps.push(gap);

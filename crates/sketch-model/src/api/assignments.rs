@@ -1,4 +1,4 @@
-//! What an agent asks and is told about all its programs at once.
+//! One request and answer about the assignments of all programs of an agent.
 //!
 //! The single [`crate::Assignment`] answers "what shall this run be"; the answer
 //! here stands until it changes, and the agent decides about each run by itself:

@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(first, format!("plan {}", plan.version()));
         assert_eq!(
             body,
-            "build ab sigma 2 variant 0 for inline probes and watchpoints\n\
+            "build ab sigma 2 variant 0 for hooks and watchpoints\n\
              watch 0 x\n\
              site 0 f a.c:7:3 load [statement] x arms 0\n\
              site 1 f a.c:7:9 load [statement] x\n\

@@ -23,8 +23,8 @@ pub enum Tier {
 impl fmt::Display for Tier {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Tier::Inline => "inline probes",
-            Tier::Watchpoints => "inline probes and watchpoints",
+            Tier::Inline => "hooks",
+            Tier::Watchpoints => "hooks and watchpoints",
             Tier::IntelPt => "Intel PT and watchpoints",
         })
     }

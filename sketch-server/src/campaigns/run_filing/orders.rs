@@ -73,7 +73,7 @@ impl Desk {
                 campaign.built(sigma, plans)
             }
             JobReport::Failed(_, problem) => {
-                tracing::warn!(campaign = %id, problem, "a campaign cannot go on");
+                tracing::warn!(campaign = %id, problem, "a campaign failed");
                 campaign.fail(problem)
             }
             // It is still preparing, and its job is run again.

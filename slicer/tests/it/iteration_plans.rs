@@ -1,4 +1,4 @@
-//! The whole plan on real programs: branches, synchronisation, pruning, variants.
+//! The plans of an iteration on real programs: branches, synchronisation, pruning, promotion.
 
 use crate::common::*;
 use proptest::prelude::*;
@@ -124,7 +124,7 @@ fn locks_around_a_tracked_statement_are_recorded_for_order_alone() {
 }
 
 #[test]
-fn what_lost_its_hook_is_told_of_by_the_next_one() {
+fn a_removed_hook_is_implied_by_the_next_one() {
     let name = "track_implied.c";
     let (program, slice) = sliced(name);
     let plan = &plans(&program, &slice, u32::MAX)[0];
@@ -141,7 +141,7 @@ fn what_lost_its_hook_is_told_of_by_the_next_one() {
 }
 
 #[test]
-fn a_statement_without_points_is_told_of_by_what_it_dominates() {
+fn a_statement_without_points_is_implied_by_what_it_dominates() {
     let name = "pbzip2_queue.c";
     let (program, slice) = sliced(name);
     let plan = &plans(&program, &slice, u32::MAX)[0];
@@ -306,7 +306,7 @@ fn can_be_watched(site: &Site) -> bool {
 }
 
 #[test]
-fn made_up_slices_give_plans_that_hold_together() {
+fn random_slices_give_consistent_plans() {
     let program = load_text("int main(void) { return 0; }\n");
     let made = proptest::collection::vec(proptest::collection::vec(point(), 0..4), 0..12);
     proptest!(|(points in made, sigma in 0..15u32)| {
@@ -346,7 +346,7 @@ fn made_up_slices_give_plans_that_hold_together() {
 }
 
 #[test]
-fn an_access_in_a_small_function_is_told_apart_by_who_called_it() {
+fn an_access_in_a_small_function_is_split_by_caller() {
     let program = load_text(
         "struct node { struct node *next; int value; };\n\
          static struct node *head;\n\
