@@ -74,7 +74,7 @@ pub fn serve(config_path: Option<&Path>) -> Result<(), AgentError> {
         .clone()
         .unwrap_or_else(|| cache.join("spool"));
     if config.disguises_values()
-        && let Err(why) = secret::read_or_make(&secret::path(&config, &cache))
+        && let Err(why) = secret::read_or_make(&config, &cache)
     {
         say(format_args!("this machine has no privacy secret: {why}"));
     }
@@ -246,7 +246,7 @@ impl Daemon {
             Kind::Secret => {
                 let mut configuration = lock(&self.configuration);
                 let config = configuration.fresh();
-                secret::read_or_make(&secret::path(config, &secret::cache(config)))
+                secret::read_or_make(config, &secret::cache(config))
             }
             Kind::Assignment => {
                 let request = serde_json::from_slice(&body).map_err(words)?;

@@ -42,14 +42,15 @@ fn undisguised(privacy: Privacy) -> (Health, String) {
 }
 
 fn disguised(config: &Config) -> (Health, String) {
-    let path = secret::path(config, &secret::cache(config));
+    let cache = secret::cache(config);
+    let path = secret::path(config, &cache);
     let socket = config.socket.clone().unwrap_or_else(default_socket);
     let of_the_daemon = DaemonClient::at(&socket)
         .and_then(|daemon| daemon.secret())
         .ok();
     let secret = match of_the_daemon.map(|secret| Ok(Some(secret))) {
         Some(found) => found,
-        None => secret::read(&path),
+        None => secret::read(config, &cache),
     };
     let key = match secret {
         Ok(Some(secret)) => secret::fingerprint(&secret),

@@ -14,6 +14,7 @@ use crate::delivery::upstream::{Handover, Upstream};
 use crate::error::AgentError;
 use crate::policy::Policy;
 use crate::policy::file::Config;
+use crate::private_files::foreign_owner;
 use crate::process::{preload, sys};
 use crate::record::secret;
 use crate::stderr_log::say;
@@ -88,7 +89,23 @@ fn daemon(arguments: &RunArguments, config: &Config) -> Option<DaemonClient> {
     match named {
         Some(socket) => DaemonClient::at(socket).inspect_err(|e| say(e)).ok(),
         // Nobody promised that there is one.
-        None => DaemonClient::at(&default_socket()).ok(),
+        None => {
+            let socket = default_socket();
+            let daemon = DaemonClient::at(&socket).ok()?;
+            // In a temporary folder it may be anybody's, who would be told everything.
+            let foreign = socket.parent().and_then(foreign_owner);
+            match foreign.filter(|_| sys::user_id() != 0) {
+                None => Some(daemon),
+                Some(owner) => {
+                    say(format_args!(
+                        "the daemon at {} is not asked, because the folder belongs to another \
+                         user (number {owner}); name its socket with --daemon if it is yours",
+                        socket.display()
+                    ));
+                    None
+                }
+            }
+        }
     }
 }
 
@@ -173,7 +190,7 @@ fn privacy_secret(
     if policy.privacy != Privacy::Shapes {
         return Vec::new();
     }
-    let from_file = || secret::read_or_make(&secret::path(config, cache));
+    let from_file = || secret::read_or_make(config, cache);
     let found = match daemon.map(DaemonClient::secret) {
         Some(Ok(secret)) => secret::checked(secret),
         // It may be older than this agent.
