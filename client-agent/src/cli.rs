@@ -74,18 +74,10 @@ pub(crate) struct WayArguments {
 impl WayArguments {
     /// Replaces what the configuration says by what the command line gives.
     pub fn beat(&self, config: &mut Config) {
-        if self.server.is_some() {
-            config.server.clone_from(&self.server);
-        }
-        for (given, configured) in [
-            (&self.token, &mut config.token),
-            (&self.ca, &mut config.ca),
-            (&self.certificate, &mut config.certificate),
-        ] {
-            if given.is_some() {
-                configured.clone_from(given);
-            }
-        }
+        config.server = self.server.clone().or(config.server.take());
+        config.token = self.token.clone().or(config.token.take());
+        config.ca = self.ca.clone().or(config.ca.take());
+        config.certificate = self.certificate.clone().or(config.certificate.take());
     }
 }
 

@@ -10,13 +10,22 @@ use crate::{error::AgentError, process::sys};
 use std::{
     fs::{self, DirBuilder, File, OpenOptions},
     io::{self, Write},
-    os::unix::fs::{DirBuilderExt, OpenOptionsExt},
+    os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt},
     path::{Path, PathBuf},
 };
 
 /// Makes a folder and those above it; one that is there stays as it is.
 pub fn create_folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(path)
+}
+
+/// The other user who decides what lies in a folder, if there is one: who owns it, or the
+/// link that stands for it. Root is no other user.
+pub fn foreign_owner(folder: &Path) -> Option<u32> {
+    let looks = [fs::symlink_metadata(folder), fs::metadata(folder)];
+    let owners = looks.iter().flatten().map(MetadataExt::uid);
+    let own = sys::user_id();
+    owners.into_iter().find(|owner| ![own, 0].contains(owner))
 }
 
 /// An empty file to write to; one that is there keeps its mode.
@@ -46,6 +55,8 @@ pub fn write_new(path: &Path, bytes: &[u8]) -> io::Result<()> {
     }
     // A rename would replace what somebody else has just put there.
     with_temporary(path, bytes, |temporary| {
+        // An empty file after a crash would stand in the way of a whole one for ever.
+        File::open(temporary)?.sync_all()?;
         let linked = fs::hard_link(temporary, path);
         fs::remove_file(temporary)?;
         match linked {

@@ -33,11 +33,7 @@ pub fn seccomp() -> Finding {
             "/proc/self/status does not say; mount /proc to learn more".into(),
         ),
     };
-    Finding {
-        health,
-        what: "seccomp",
-        detail,
-    }
+    Finding::new(health, "seccomp", detail)
 }
 
 pub fn capabilities() -> Finding {
@@ -49,11 +45,7 @@ pub fn capabilities() -> Finding {
     } else {
         "none of those for perf is held, and none is needed"
     };
-    Finding {
-        health: Health::Ok,
-        what,
-        detail: detail.into(),
-    }
+    Finding::new(Health::Ok, what, detail)
 }
 
 pub fn locked_memory() -> Finding {
@@ -79,9 +71,5 @@ pub fn locked_memory() -> Finding {
             "kernel.perf_event_mlock_kb cannot be read; rings may be smaller".into(),
         ),
     };
-    Finding {
-        health,
-        what: "memory for rings",
-        detail,
-    }
+    Finding::new(health, "memory for rings", detail)
 }

@@ -28,6 +28,16 @@ pub struct Finding {
     pub detail: String,
 }
 
+impl Finding {
+    pub fn new(health: Health, what: &'static str, detail: impl Into<String>) -> Finding {
+        Finding {
+            health,
+            what,
+            detail: detail.into(),
+        }
+    }
+}
+
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let health = match self.health {
@@ -68,19 +78,17 @@ fn shared_memory() -> Finding {
         })
         .and_then(|file| sys::seal_size(file.as_fd()));
     match tried {
-        Ok(()) => Finding {
-            health: Health::Ok,
-            what,
-            detail: "a sealed memfd can be made; records outlive a crash".into(),
-        },
-        Err(reason) => Finding {
-            health: Health::Missing,
-            what,
-            detail: format!(
+        Ok(()) => {
+            let detail = "a sealed memfd can be made; records outlive a crash";
+            Finding::new(Health::Ok, what, detail)
+        }
+        Err(reason) => {
+            let detail = format!(
                 "memfd_create or sealing was refused ({reason}); allow memfd_create in the seccomp \
                  profile, else programs run untouched"
-            ),
-        },
+            );
+            Finding::new(Health::Missing, what, detail)
+        }
     }
 }
 
@@ -105,11 +113,7 @@ fn watchpoints(what: &'static str, probe: WatchpointProbe) -> Finding {
             ),
         ),
     };
-    Finding {
-        health,
-        what,
-        detail,
-    }
+    Finding::new(health, what, detail)
 }
 
 /// What a hit costs is what the governor will charge for it.
@@ -185,11 +189,7 @@ fn perf_level() -> Finding {
             "the setting cannot be read: this kernel or sandbox hides perf".into(),
         ),
     };
-    Finding {
-        health,
-        what,
-        detail,
-    }
+    Finding::new(health, what, detail)
 }
 
 fn intel_pt() -> Finding {
@@ -205,9 +205,5 @@ fn intel_pt() -> Finding {
         }
         Err(refusal @ PtRefusal::Call { .. }) => (Health::Degraded, refusal.to_string()),
     };
-    Finding {
-        health,
-        what: "Intel PT",
-        detail,
-    }
+    Finding::new(health, "Intel PT", detail)
 }

@@ -25,31 +25,22 @@ pub fn key(config: &Config) -> Finding {
                 .into(),
         ),
     };
-    Finding {
-        health,
-        what: "key",
-        detail,
-    }
+    Finding::new(health, "key", detail)
 }
 
 pub fn server_and_clock(config: &Config) -> Vec<Finding> {
-    let finding = |health, what, detail| Finding {
-        health,
-        what,
-        detail,
-    };
     let Some(access) = Access::configured(config) else {
         let detail = "no server is named; give --server or name one in the configuration";
-        return vec![finding(Health::Missing, "server", detail.into())];
+        return vec![Finding::new(Health::Missing, "server", detail)];
     };
     let url = &access.url;
     let date = match Server::new(&access).and_then(|server| server.health()) {
         Ok(date) => date,
-        Err(error) => return vec![finding(Health::Missing, "server", error.to_string())],
+        Err(error) => return vec![Finding::new(Health::Missing, "server", error.to_string())],
     };
     let reachable = match access.can_be_overheard() {
-        false => finding(Health::Ok, "server", format!("{url} answers")),
-        true => finding(
+        false => Finding::new(Health::Ok, "server", format!("{url} answers")),
+        true => Finding::new(
             Health::Degraded,
             "server",
             format!(
@@ -65,17 +56,17 @@ pub fn server_and_clock(config: &Config) -> Vec<Finding> {
                 .map_or(0, |since| since.as_secs());
             let off = ours.abs_diff(theirs);
             if off <= MOST_SECONDS_OFF {
-                finding(Health::Ok, "clock", format!("{off} s from the server's"))
+                Finding::new(Health::Ok, "clock", format!("{off} s from the server's"))
             } else {
                 let detail = format!(
                     "{off} s from the server's: patches may look expired; set this machine's clock"
                 );
-                finding(Health::Degraded, "clock", detail)
+                Finding::new(Health::Degraded, "clock", detail)
             }
         }
         None => {
-            let detail = "the server did not say what time it is".into();
-            finding(Health::Degraded, "clock", detail)
+            let detail = "the server did not say what time it is";
+            Finding::new(Health::Degraded, "clock", detail)
         }
     };
     vec![reachable, clock]
@@ -97,11 +88,7 @@ pub fn token(config: &Config) -> Option<Finding> {
         ),
         _ => (Health::Ok, "the token is sent with every request".into()),
     };
-    Some(Finding {
-        health,
-        what: "token",
-        detail,
-    })
+    Some(Finding::new(health, "token", detail))
 }
 
 /// An HTTP date ("Sun, 06 Nov 1994 08:49:37 GMT") as seconds since 1970.

@@ -1,7 +1,7 @@
 //! The tracked build that the server assigned: fetched, verified, applied beside
 //! the original, and kept as a sealed file in memory that is executed itself.
 
-use crate::delivery::upstream::Upstream;
+use crate::delivery::client::Server;
 use crate::error::AgentError;
 use crate::patches::rollback_guard::Newest;
 use crate::private_files::write_whole;
@@ -97,7 +97,7 @@ fn now() -> u64 {
 
 /// Where tracked builds come from.
 pub struct PatchSource<'a> {
-    pub upstream: &'a Upstream,
+    pub server: &'a Server,
     pub key: Option<&'a PublicKey>,
     pub cache: &'a Path,
 }
@@ -120,7 +120,7 @@ impl PatchSource<'_> {
         {
             return seal(result, program, execution);
         }
-        let patch = self.upstream.patch(variant)?;
+        let patch = self.server.patch(variant)?;
         let result = apply(&patch, key, program, execution)?;
         self.admit(&result, key, program, variant)?;
         // Only a patch that passed is kept; without a cache it is just slower.
@@ -152,7 +152,7 @@ impl PatchSource<'_> {
 
     /// Where the patch of a variant is kept.
     pub fn cache_path(&self, program: &KnownProgram, variant: VariantRef) -> PathBuf {
-        let origin = code_patch::sha256_hex(self.upstream.origin().as_bytes());
+        let origin = code_patch::sha256_hex(self.server.name().as_bytes());
         self.cache.join(format!(
             "patch-{}-{}-{}-{}-{}",
             &origin[..16],

@@ -11,6 +11,7 @@ use crate::stderr_log::say;
 use serde::{Deserialize, Serialize};
 use sketch_model::Privacy;
 use std::{path::Path, str::FromStr, sync::Once, time::Duration};
+use wildmatch::WildMatchPattern;
 
 /// Whether watchpoints are used, and how their hits are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -171,24 +172,8 @@ pub fn fits(pattern: &str, path: &Path) -> bool {
         .file_name()
         .map_or(whole.clone(), |n| n.to_string_lossy());
     let subject = if pattern.contains('/') { whole } else { name };
-    let mut pieces = pattern.split('*');
-    let Some(mut rest) = pieces.next().and_then(|first| subject.strip_prefix(first)) else {
-        return false;
-    };
-    let mut pieces = pieces.peekable();
-    if pieces.peek().is_none() {
-        return rest.is_empty();
-    }
-    while let Some(piece) = pieces.next() {
-        if pieces.peek().is_none() {
-            return rest.ends_with(piece);
-        }
-        match rest.find(piece) {
-            Some(at) => rest = &rest[at + piece.len()..],
-            None => return false,
-        }
-    }
-    true
+    // No character stands for exactly one: `?` may be part of a name.
+    WildMatchPattern::<'*', '\0'>::new(pattern).matches(&subject)
 }
 
 #[cfg(test)]
@@ -222,8 +207,17 @@ mod tests {
         for pattern in ["postgres", "post*", "*", "/usr/*/bin/post*", "/usr/lib/*"] {
             assert!(fits(pattern, path), "{pattern}");
         }
-        for pattern in ["postgre", "bin", "/usr/*/sbin/*", "*x", "/lib/*"] {
+        for pattern in [
+            "postgre",
+            "bin",
+            "/usr/*/sbin/*",
+            "*x",
+            "/lib/*",
+            "",
+            "postgre?",
+        ] {
             assert!(!fits(pattern, path), "{pattern}");
         }
+        assert!(fits("a?*", Path::new("/bin/a?b")) && !fits("a*a", Path::new("/bin/a")));
     }
 }

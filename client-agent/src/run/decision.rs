@@ -2,13 +2,14 @@
 //! the tracked build, and keeps and sends the record.
 
 use crate::cli::RunArguments;
+use crate::delivery::client::Server;
 use crate::delivery::spool::Worth;
-use crate::delivery::upstream::Upstream;
 use crate::error::AgentError;
 use crate::governor::ledger::{Ledger, Reserved};
 use crate::governor::run_governor::Costs;
 use crate::intel_pt::PtSource;
 use crate::patches::canary::{self, Canary};
+use crate::patches::share::Turns;
 use crate::patches::tracked_build::{self, PatchSource, TrackedBuild};
 use crate::policy::WatchWay;
 use crate::policy::settings::Settings;
@@ -23,8 +24,8 @@ use crate::run::program::{KnownProgram, ProgramKind};
 use crate::run::{Recorder, Supervisor};
 use crate::stderr_log::say;
 use crate::watchpoints::probe;
-use sketch_model::{AssignmentRequest, Execution, FailureKind, Gap, RunRecord, Tier, VariantRef};
-use std::{cell::LazyCell, fs::File, io::Write, path::PathBuf, thread, time::Duration};
+use sketch_model::{AssignmentsRequest, Execution, FailureKind, Gap, RunRecord, Tier};
+use std::{cell::LazyCell, fs::File, io::Write, thread, time::Duration};
 
 /// A simulated fleet member gives up after this many unanswered questions.
 const MOST_SILENCES: u32 = 30;
@@ -73,6 +74,8 @@ pub struct Session<'a> {
     unrecorded: Option<Gap>,
     stops_when_finished: bool,
     silences: u32,
+    /// Which runs a tracked build gets.
+    turns: Turns,
 }
 
 impl<'a> Session<'a> {
@@ -158,6 +161,7 @@ impl<'a> Session<'a> {
             unrecorded: None,
             stops_when_finished: arguments.until_finished,
             silences: 0,
+            turns: Turns::begin(),
         })
     }
 
@@ -191,7 +195,8 @@ impl<'a> Session<'a> {
         let tracked = tracked.filter(|build| next.tracked && build.execution == next.wanted);
         let counts = next.wanted.tracked().and_then(|variant| {
             let upstream = settings.upstream.as_ref()?;
-            Some(canary_path(upstream, settings, known, variant))
+            let source = patch_source(&upstream.server, settings);
+            Some(canary::beside(&source.cache_path(known, variant)))
         });
         let mut keep = |record: RunRecord| {
             if let Some(ledger) = &ledger {
@@ -252,20 +257,22 @@ impl<'a> Session<'a> {
             None => {}
         }
         if let Some(upstream) = &self.settings.upstream {
-            let request = AssignmentRequest {
+            let request = AssignmentsRequest {
                 agent: self.recorder.agent.clone(),
-                build: self.known.build.clone(),
                 tier: self.recorder.tier,
+                builds: vec![self.known.build.clone()],
+                seen: None,
+                wait_s: 0,
             };
-            match upstream.assignment(&request) {
-                Ok(assignment) if assignment.finished && self.stops_when_finished => {
+            match upstream.server.assignment(&request) {
+                Ok(told) if told.finished && self.stops_when_finished => {
                     return Ok(None);
                 }
-                Ok(assignment) => {
-                    next.wanted = assignment
-                        .variant
-                        .map_or(Execution::Original, Execution::Tracked);
-                    next.expected = assignment.expected;
+                Ok(told) => {
+                    let tracked = self.turns.take(told.tracked_share);
+                    let variant = told.variant.filter(|_| tracked);
+                    next.wanted = variant.map_or(Execution::Original, Execution::Tracked);
+                    next.expected = told.expected;
                     self.silences = 0;
                 }
                 Err(error) => {
@@ -320,7 +327,8 @@ impl<'a> Session<'a> {
     /// record should say of it, if anything.
     fn withheld(&self, wanted: Execution) -> Option<Option<Gap>> {
         let (variant, upstream) = (wanted.tracked()?, self.settings.upstream.as_ref()?);
-        let canary = Canary::load(&canary_path(upstream, &self.settings, self.known, variant));
+        let source = patch_source(&upstream.server, &self.settings);
+        let canary = Canary::load(&canary::beside(&source.cache_path(self.known, variant)));
         if let Some(because) = canary.withdrawn().cloned() {
             return Some(Some(Gap::TrackedBuildWithdrawn { because }));
         }
@@ -340,7 +348,7 @@ impl<'a> Session<'a> {
         {
             return Some(Some(reason.clone()));
         }
-        let source = patch_source(upstream, &self.settings);
+        let source = patch_source(&upstream.server, &self.settings);
         match source.build(self.known, variant) {
             Ok(build) => {
                 self.tracked = Some(build);
@@ -366,21 +374,12 @@ impl<'a> Session<'a> {
     }
 }
 
-fn patch_source<'s>(upstream: &'s Upstream, settings: &'s Settings) -> PatchSource<'s> {
+fn patch_source<'s>(server: &'s Server, settings: &'s Settings) -> PatchSource<'s> {
     PatchSource {
-        upstream,
+        server,
         key: settings.key.as_ref(),
         cache: &settings.cache,
     }
-}
-
-fn canary_path(
-    upstream: &Upstream,
-    settings: &Settings,
-    known: &KnownProgram,
-    variant: VariantRef,
-) -> PathBuf {
-    canary::beside(&patch_source(upstream, settings).cache_path(known, variant))
 }
 
 /// True with the given probability.
@@ -410,7 +409,7 @@ fn keep_record(mut record: RunRecord, settings: &mut Settings, store: Option<&mu
     if let Some(upstream) = &mut settings.upstream
         && by_chance(record.sampling_probability)
     {
-        upstream.keep(&line, worth);
+        upstream.deliver(&line, worth);
     }
     if let Some(file) = store {
         line.push(b'\n');

@@ -5,7 +5,7 @@
 //! outside.
 
 use parking_lot::Mutex;
-use sketch_model::{Assignment, AssignmentRequest, RunRecord, Tier, VariantRef};
+use sketch_model::{AgentId, BuildId, RunRecord, Tier, VariantRef};
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 use viewer::{AgentSeen, RunCost};
@@ -25,14 +25,10 @@ struct Seen {
 }
 
 impl Fleet {
-    pub fn asked(&self, request: &AssignmentRequest, answer: &Assignment) {
-        self.told(request, answer.variant);
-    }
-
     /// An agent was given an assignment for a program.
-    pub fn told(&self, request: &AssignmentRequest, variant: Option<VariantRef>) {
-        self.with(&request.agent.0, request.tier, |agent| {
-            agent.build = request.build.clone();
+    pub fn told(&self, agent: &AgentId, tier: Tier, build: &BuildId, variant: Option<VariantRef>) {
+        self.with(&agent.0, tier, |agent| {
+            agent.build = build.clone();
             agent.assigned = variant;
         });
     }
@@ -76,9 +72,9 @@ impl Fleet {
             .agents
             .entry(name.to_owned())
             .or_insert_with(|| AgentSeen {
-                agent: sketch_model::AgentId(name.to_owned()),
+                agent: AgentId(name.to_owned()),
                 tier,
-                build: sketch_model::BuildId(String::new()),
+                build: BuildId(String::new()),
                 assigned: None,
                 first: now,
                 last: now,

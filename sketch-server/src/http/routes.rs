@@ -123,7 +123,7 @@ fn for_agents() -> Routes {
     OpenApiRouter::default()
         .routes(routes!(agents::accept_run))
         .routes(routes!(agents::assign))
-        .routes(routes!(agents::assign_all))
+        .routes(routes!(agents::assign_one))
         .routes(routes!(agents::patch))
 }
 

@@ -6,7 +6,7 @@ use crate::service_support::Server;
 use crate::service_support::double::{self, Double};
 use crate::service_support::records::{crash, tracked, untracked, variant};
 use server_files::{Role, TokenFile};
-use sketch_model::{AgentId, AssignmentRequest, CampaignState, Outcome, Tier};
+use sketch_model::{AgentId, AssignmentsRequest, CampaignState, Outcome, Tier};
 use std::collections::HashMap;
 use test_support::browser::chromium::{Browser, Scheme};
 use test_support::browser::site::{Served, Site};
@@ -55,12 +55,14 @@ fn every_page_loads_without_a_complaint_and_asks_for_nothing_elsewhere() {
     let by_day: u64 = seen.days.iter().map(|(_, n)| n).sum();
     assert_eq!(by_day, campaign.failures, "every failure, tracked or not");
     assert!(seen.first > 0 && seen.first <= seen.last);
-    let request = AssignmentRequest {
+    let request = AssignmentsRequest {
         agent: AgentId("<script>alert(1)</script>\u{202e}".into()),
-        build: double::build(),
         tier: Tier::Watchpoints,
+        builds: vec![double::build()],
+        seen: None,
+        wait_s: 0,
     };
-    server.post_json("/api/v1/assignment", &request);
+    server.post_json("/api/v1/assignments", &request);
     let mut browser = Browser::start();
     for (path, heading, name) in [
         ("/", "Failures", "failures"),

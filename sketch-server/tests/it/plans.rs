@@ -6,7 +6,7 @@ use crate::service_support::double::{self, Double};
 use crate::service_support::records::{MUT, crash, tracked, untracked};
 use code_patch::PublicKey;
 use sketch_model::{
-    AgentId, Assignment, AssignmentRequest, CampaignState, Execution, Gap, LocationName, Outcome,
+    AgentId, Assignments, AssignmentsRequest, CampaignState, Execution, Gap, LocationName, Outcome,
     RunRecord, Tier, VariantRef, WatchHit,
 };
 use std::collections::BTreeSet;
@@ -33,13 +33,15 @@ fn server(data: &std::path::Path, watching: u32, fleet: &[Tier]) -> Server {
 }
 
 fn assigned(server: &Server, tier: Tier) -> Option<VariantRef> {
-    let request = AssignmentRequest {
+    let request = AssignmentsRequest {
         agent: AgentId("agent-1".into()),
-        build: double::build(),
         tier,
+        builds: vec![double::build()],
+        seen: None,
+        wait_s: 0,
     };
-    let assignment: Assignment = server.post_json("/api/v1/assignment", &request).json();
-    assignment.variant
+    let told: Assignments = server.post_json("/api/v1/assignments", &request).json();
+    told.programs[0].variant
 }
 
 #[test]

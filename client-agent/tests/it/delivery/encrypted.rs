@@ -92,8 +92,10 @@ fn answer(connection: TcpStream, config: Arc<ServerConfig>, kept: &Requests) {
         }
     }
     let request = String::from_utf8_lossy(&request).into_owned();
-    let body = match request.starts_with("POST /api/v1/assignment ") {
-        true => r#"{"schema":1,"variant":null,"finished":false}"#,
+    let body = match request.starts_with("POST /api/v1/assignments ") {
+        true => {
+            r#"{"schema":1,"tag":"none","programs":[{"build":"","variant":null,"finished":false,"tracked_share":1.0,"canary_share":1.0}]}"#
+        }
         false => r#"{"accepted":true}"#,
     };
     kept.lock().expect("no panic").push(request);

@@ -269,7 +269,7 @@ fn the_record_reaches_the_server_under_the_agents_name() {
     assert_eq!(under_agent(&workshop, &words).0.code(), Some(0));
     assert_eq!(
         server.paths(),
-        ["POST /api/v1/assignment", "POST /api/v1/runs"]
+        ["POST /api/v1/assignments", "POST /api/v1/runs"]
     );
     let records = server.records();
     assert_eq!(records[0].agent.0, "canary-1");
