@@ -141,8 +141,8 @@ impl OwnFiles {
     }
 }
 
-/// Reads a regular file of at most `most` bytes. Nothing else is waited for or followed.
-pub fn read_regular(path: &Path, most: u64) -> Result<Vec<u8>, LeftOut> {
+/// Opens a regular file. Nothing else is waited for or followed.
+pub fn open_regular(path: &Path) -> Result<File, LeftOut> {
     // A FIFO would otherwise be waited for.
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
     let opened = File::options().read(true).custom_flags(flags).open(path);
@@ -154,8 +154,13 @@ pub fn read_regular(path: &Path, most: u64) -> Result<Vec<u8>, LeftOut> {
     if !about.is_file() {
         return Err(LeftOut::NotRegular);
     }
+    Ok(file)
+}
+
+/// Reads a regular file of at most `most` bytes.
+pub fn read_regular(path: &Path, most: u64) -> Result<Vec<u8>, LeftOut> {
+    let mut file = open_regular(path)?.take(most + 1);
     let mut bytes = Vec::new();
-    let mut file = file.take(most + 1);
     file.read_to_end(&mut bytes).map_err(|_| LeftOut::Missing)?;
     match bytes.len() as u64 > most {
         true => Err(LeftOut::TooLarge),

@@ -10,8 +10,8 @@ use object::{Object, ObjectKind};
 use crate::own_files::{LeftOut, read_regular};
 use crate::register::embedded::{BITCODE_SECTIONS, embedded_modules};
 use crate::register::foreign_code::ForeignInput;
-use crate::sandbox::{Reach, Sandbox};
-use crate::tools::{self, ToolError};
+use crate::sandbox::{Limits, Reach};
+use crate::tools::{ToolError, Tools, read_made};
 
 /// An input of the linker.
 pub enum LinkInput {
@@ -30,12 +30,12 @@ pub enum LinkInput {
 }
 
 /// Reads the input at `path`.
-pub fn read(path: &Path, sandbox: Sandbox) -> Result<LinkInput, ToolError> {
+pub fn read(path: &Path, tools: &Tools) -> Result<LinkInput, ToolError> {
     let Ok(bytes) = read_linked(path) else {
         return Ok(LinkInput::Missing);
     };
     if let Ok(archive) = ArchiveFile::parse(&*bytes) {
-        return read_archive(path, &bytes, &archive, sandbox);
+        return read_archive(path, &bytes, &archive, tools);
     }
     let elf: Option<ElfFile64<'_>> = ElfFile64::parse(&*bytes).ok();
     match elf.map(|file| file.kind()) {
@@ -121,7 +121,7 @@ fn read_archive(
     path: &Path,
     bytes: &[u8],
     archive: &ArchiveFile<'_>,
-    sandbox: Sandbox,
+    tools: &Tools,
 ) -> Result<LinkInput, ToolError> {
     let (own, others): (Vec<_>, Vec<_>) = members(path, bytes, archive)
         .into_iter()
@@ -137,7 +137,7 @@ fn read_archive(
     } else if own.is_empty() && !archive.is_thin() {
         Some(bytes.to_vec())
     } else {
-        Some(archive_of(&others, sandbox)?)
+        Some(archive_of(&others, tools)?)
     };
     Ok(LinkInput::Files {
         with_bitcode: own.into_iter().map(|(_, member)| member).collect(),
@@ -147,7 +147,7 @@ fn read_archive(
 }
 
 /// A new archive of `members`, with a symbol index.
-fn archive_of(members: &[(String, Vec<u8>)], sandbox: Sandbox) -> Result<Vec<u8>, ToolError> {
+fn archive_of(members: &[(String, Vec<u8>)], tools: &Tools) -> Result<Vec<u8>, ToolError> {
     let not_writable = |source| ToolError::NotRunnable {
         program: "llvm-ar-19".to_string(),
         source,
@@ -163,7 +163,8 @@ fn archive_of(members: &[(String, Vec<u8>)], sandbox: Sandbox) -> Result<Vec<u8>
         std::fs::write(&file, bytes).map_err(not_writable)?;
         words.push(file.into());
     }
-    let reach = Reach::new(folder.path(), &[]);
-    tools::run("llvm-ar-19".as_ref(), &words, "llvm-19", &reach, sandbox)?;
-    std::fs::read(&archive).map_err(not_writable)
+    let mut reach = Reach::new(folder.path(), &[]);
+    reach.limits = Limits::WHOLE_PROGRAM;
+    tools.run("llvm-ar-19".as_ref(), &words, "llvm-19", &reach)?;
+    read_made(&archive, reach.limits).map_err(not_writable)
 }

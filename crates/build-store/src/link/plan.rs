@@ -27,8 +27,8 @@ use crate::register::embedded::{EmbeddedModule, embedded_modules};
 use crate::register::flags::RefusedFlag;
 use crate::register::foreign_code::ForeignInput;
 use crate::register::recompile::main_file_name;
-use crate::sandbox::{Sandbox, is_system_file};
-use crate::tools::ToolError;
+use crate::sandbox::is_system_file;
+use crate::tools::{ToolError, Tools};
 
 /// The plan, what it keeps, and the inputs that carry no bitcode.
 #[derive(Debug)]
@@ -44,9 +44,9 @@ pub fn plan_link(
     record: &LinkRecord,
     modules: &[EmbeddedModule],
     own: &OwnFiles,
-    sandbox: Sandbox,
+    tools: &Tools,
 ) -> Result<Planned, ToolError> {
-    let mut planner = Planner::new(record, modules, own, sandbox);
+    let mut planner = Planner::new(record, modules, own, tools);
     let arguments = driver_args::parse(&record.arguments);
     planner.search_folders(&arguments);
     let mut refused = None;
@@ -100,7 +100,7 @@ enum PlanError {
 
 struct Planner<'o> {
     own: &'o OwnFiles,
-    sandbox: Sandbox,
+    tools: &'o Tools,
     directory: PathBuf,
     folders: Vec<PathBuf>,
     prefer_static: bool,
@@ -120,7 +120,7 @@ impl<'o> Planner<'o> {
         record: &LinkRecord,
         modules: &[EmbeddedModule],
         own: &'o OwnFiles,
-        sandbox: Sandbox,
+        tools: &'o Tools,
     ) -> Self {
         let mut unplaced: HashMap<BlobId, Vec<usize>> = HashMap::new();
         for (index, module) in modules.iter().enumerate().rev() {
@@ -131,7 +131,7 @@ impl<'o> Planner<'o> {
         }
         Planner {
             own,
-            sandbox,
+            tools,
             directory: PathBuf::from(&record.directory),
             folders: Vec::new(),
             prefer_static: record.arguments.iter().any(|word| word == "-static"),
@@ -254,7 +254,7 @@ impl<'o> Planner<'o> {
     }
 
     fn add_linked(&mut self, path: &Path) -> Result<(), PlanError> {
-        match inputs::read(path, self.sandbox)? {
+        match inputs::read(path, self.tools)? {
             // It may have been one of ours; its modules get a place at the end.
             LinkInput::Missing => self.items.push(LinkItem::Modules(Vec::new())),
             // `libm.so` and others are scripts of the system's own.

@@ -13,6 +13,7 @@ pub(crate) mod sources;
 
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::Path;
+use std::time::Duration;
 
 use object::read::elf::ElfFile64;
 use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
@@ -27,11 +28,11 @@ use crate::link::record::{LINK_SECTION, LinkRecord};
 use crate::manifest::{BlobId, BuildManifest, ModuleEntry, SourceFile};
 use crate::own_files::{OwnFiles, Roots};
 use crate::sandbox::Sandbox;
-use crate::tools::ToolError;
+use crate::tools::{ToolError, Tools};
 use embedded::{EmbeddedModule, embedded_modules};
 use foreign_code::foreign_code;
 use formats::elf::is_x86_64;
-use prove::{ModuleProof, prove};
+use prove::{ModuleProof, ProofError, prove};
 use recompile::{compilation_directory, main_file_name};
 use sources::{PrefixMap, Unit};
 
@@ -57,7 +58,7 @@ pub struct NewModule<'a> {
 
 /// Makes the graph of a build that is being registered; the error is a sentence
 /// that names what is wrong and what to do.
-pub type MakeGraph<'a> = &'a dyn Fn(&BuildId, &[NewModule<'_>]) -> Result<NewGraph, String>;
+pub type MakeGraph<'a> = &'a dyn Fn(&BuildId, &[NewModule<'_>], &Tools) -> Result<NewGraph, String>;
 
 /// A build that is ready to be written.
 pub struct PreparedBuild {
@@ -72,6 +73,8 @@ pub struct RegisterOptions {
     /// Where the program's own sources are.
     pub roots: Roots,
     pub sandbox: Sandbox,
+    /// How long compiler and other tools may run, all together.
+    pub time: Duration,
 }
 
 impl Default for RegisterOptions {
@@ -79,6 +82,7 @@ impl Default for RegisterOptions {
         RegisterOptions {
             roots: Roots::default(),
             sandbox: Sandbox::Required,
+            time: Tools::TIME,
         }
     }
 }
@@ -93,9 +97,9 @@ pub fn prepare(
     let bytes = read_binary(path)?;
     let (build_id, modules) = check(path, &bytes)?;
     let workspace = tempfile::tempdir().map_err(RegisterError::Workspace)?;
-    let sandbox = options.sandbox;
-    sandbox.check().map_err(ToolError::from)?;
-    let bytes = with_plain_debug_info(path, bytes, workspace.path(), sandbox)?;
+    options.sandbox.check().map_err(ToolError::from)?;
+    let tools = Tools::new(options.sandbox, options.time);
+    let bytes = with_plain_debug_info(path, bytes, workspace.path(), &tools)?;
     let damaged = |error: object::Error| RegisterError::Damaged {
         path: path.to_path_buf(),
         message: error.to_string(),
@@ -118,27 +122,30 @@ pub fn prepare(
         module,
     };
     progress(proving(0, String::new()));
-    let proofs = prove(&bytes, &modules, workspace.path(), sandbox, &mut |index| {
+    let proofs = prove(&bytes, &modules, workspace.path(), &tools, &mut |index| {
         done += 1;
         progress(proving(done, names[index].clone()));
     })
-    .map_err(damaged)?;
+    .map_err(|error| match error {
+        ProofError::Tool(error) => error.into(),
+        ProofError::Binary(error) => damaged(error),
+        ProofError::Grows { .. } => RegisterError::Damaged {
+            path: path.to_path_buf(),
+            message: error.to_string(),
+        },
+    })?;
     progress(Progress::Storing);
-    let graph =
-        match make_graph {
-            Some(make) => Some(make(&build_id, &new_modules(&modules, &names)).map_err(
-                |problem| RegisterError::NoGraph {
-                    path: path.to_path_buf(),
-                    problem,
-                },
-            )?),
-            None => None,
-        };
+    let no_graph = |problem| RegisterError::NoGraph {
+        path: path.to_path_buf(),
+        problem,
+    };
+    let make = |make: MakeGraph<'_>| make(&build_id, &new_modules(&modules, &names), &tools);
+    let graph = make_graph.map(make).transpose().map_err(no_graph)?;
 
     let mut kept = Kept::default();
     let (mut link, mut link_refused, mut foreign_inputs) = (None, None, Vec::new());
     if let Some(record) = link_record(&file) {
-        let planned = plan_link(&record, &modules, &own, sandbox)?;
+        let planned = plan_link(&record, &modules, &own, &tools)?;
         kept.blobs.extend(planned.blobs);
         foreign_inputs = planned.foreign;
         match planned.plan {
@@ -151,7 +158,7 @@ pub fn prepare(
         .flat_map(|proof| proof.defined.iter().map(String::as_str))
         .collect();
     let foreign_code = foreign_code(&file, &defined, &foreign_inputs);
-    let deployed = strip_for_deployment(&bytes, sandbox)?;
+    let deployed = strip_for_deployment(&bytes, &tools)?;
     let (sources, files) = source_blobs(&units, &maps, &own, &mut kept);
     let manifest = BuildManifest {
         format: BuildManifest::FORMAT,
@@ -167,7 +174,7 @@ pub fn prepare(
         files,
         link,
         link_refused,
-        without_sandbox: sandbox == Sandbox::Without,
+        without_sandbox: options.sandbox == Sandbox::Without,
         deployed: kept.add(deployed),
         binary: kept.add(bytes),
     };
@@ -257,12 +264,12 @@ fn with_plain_debug_info(
     path: &Path,
     bytes: Vec<u8>,
     workspace: &Path,
-    sandbox: Sandbox,
+    tools: &Tools,
 ) -> Result<Vec<u8>, RegisterError> {
     let size = uncompressed_size(path, &bytes)?;
     if size > 0 {
         let arguments = ["--decompress-debug-sections".into()];
-        objcopy(&bytes, workspace, &arguments, sandbox)
+        objcopy(&bytes, workspace, &arguments, tools)
     } else {
         Ok(bytes)
     }
