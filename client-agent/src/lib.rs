@@ -16,7 +16,6 @@ mod governor;
 mod intel_pt;
 mod patches;
 mod policy;
-mod private_files;
 mod process;
 mod record;
 mod run;

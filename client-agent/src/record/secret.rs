@@ -11,9 +11,9 @@
 //! socket: users that may not read the file still disguise values alike.
 
 use crate::policy::file::Config;
-use crate::private_files::write_new;
 use crate::process::preload::default_cache;
 use crate::process::sys;
+use private_files::write_private_once;
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -46,9 +46,11 @@ pub fn read_or_make(path: &Path) -> Result<Vec<u8>, String> {
     }
 }
 
-/// The secret in a file; `None` if there is no file.
+/// The secret in a file; `None` if there is no file, or an empty one: a crash of the machine
+/// leaves such a file.
 pub fn read(path: &Path) -> Result<Option<Vec<u8>>, String> {
     match fs::read(path) {
+        Ok(secret) if secret.is_empty() => Ok(None),
         Ok(secret) => checked(secret)
             .map(Some)
             .map_err(|why| format!("{why} in {}", path.display())),
@@ -78,7 +80,7 @@ fn make(path: &Path) -> Result<Vec<u8>, String> {
         secret += &format!("{:016x}", sys::random_u64().map_err(failed)?);
     }
     secret.push('\n');
-    write_new(path, secret.as_bytes()).map_err(failed)?;
+    write_private_once(path, secret.as_bytes()).map_err(failed)?;
     read(path)?.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))
 }
 
@@ -126,6 +128,10 @@ mod tests {
         let refused = read_or_make(&file).expect_err("is short");
         assert!(refused.contains("shorter than 16 bytes in "), "{refused}");
         assert_eq!(fs::read(&file).expect("there"), b"too short");
+        let emptied = folder.path().join("emptied");
+        fs::write(&emptied, "").expect("written");
+        let made = read_or_make(&emptied).expect("is made anew");
+        assert_eq!(read(&emptied).expect("is there"), Some(made));
         let refused = read_or_make(folder.path()).expect_err("is a folder");
         assert!(refused.starts_with("cannot read "), "{refused}");
         let beneath = read_or_make(&file.join("secret")).expect_err("no folder");
