@@ -12,6 +12,7 @@
 //! itself or the folder that the command is run in: whoever registers a stranger's file
 //! does not keep it among their keys.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::fs::File;
 use std::io::Read;
@@ -70,9 +71,9 @@ impl fmt::Display for LeftOut {
 pub struct OwnFiles {
     roots: Vec<PathBuf>,
     /// What `-isystem` and the compiler itself name.
-    library_folders: Vec<PathBuf>,
+    library_folders: HashSet<PathBuf>,
     /// Main sources are the program's own, wherever headers are looked for.
-    main_sources: Vec<PathBuf>,
+    main_sources: HashSet<PathBuf>,
 }
 
 /// What the file to be registered says of itself.
@@ -117,7 +118,7 @@ impl OwnFiles {
             }
         })?;
         if !self.main_sources.contains(&real)
-            && self.library_folders.iter().any(|it| real.starts_with(it))
+            && real.ancestors().any(|it| self.library_folders.contains(it))
         {
             return Err(LeftOut::Library);
         }

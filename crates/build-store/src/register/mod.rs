@@ -11,8 +11,9 @@ pub mod recompile;
 pub mod relocations;
 pub(crate) mod sources;
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use object::read::elf::ElfFile64;
@@ -34,7 +35,7 @@ use foreign_code::foreign_code;
 use formats::elf::is_x86_64;
 use prove::{ModuleProof, ProofError, prove};
 use recompile::{compilation_directory, main_file_name};
-use sources::{PrefixMap, Unit};
+use sources::{NamedSources, PrefixMap, Unit};
 
 /// How far a registration has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,12 +106,12 @@ pub fn prepare(
         message: error.to_string(),
     };
     let file: ElfFile64<'_> = ElfFile64::parse(&*bytes).map_err(damaged)?;
-    let units = sources::units(&file);
-    let names = source_names(&modules, &units);
-    let maps = modules
-        .iter()
-        .flat_map(|module| sources::prefix_maps(&module.flags))
-        .collect();
+    let named = sources::named_sources(&file).map_err(|error| RegisterError::Damaged {
+        path: path.to_path_buf(),
+        message: error.to_string(),
+    })?;
+    let names = source_names(&modules, &named.units);
+    let maps = sources::prefix_maps(modules.iter().flat_map(|module| &module.flags));
     let claims = sources::claims(&modules, &names, &maps);
     let own = OwnFiles::new(&claims, &options.roots, path);
 
@@ -159,7 +160,7 @@ pub fn prepare(
         .collect();
     let foreign_code = foreign_code(&file, &defined, &foreign_inputs);
     let deployed = strip_for_deployment(&bytes, &tools)?;
-    let (sources, files) = source_blobs(&units, &maps, &own, &mut kept);
+    let (sources, files) = source_blobs(&named, &maps, &own, &mut kept);
     let manifest = BuildManifest {
         format: BuildManifest::FORMAT,
         build_id,
@@ -317,22 +318,28 @@ fn link_record(file: &ElfFile64<'_>) -> Option<LinkRecord> {
 /// Full source paths of the modules: each is the first unit not yet taken that
 /// has the recorded directory and file name. Units and modules come in link order.
 fn source_names(modules: &[EmbeddedModule], units: &[Unit]) -> Vec<String> {
-    let mut taken = vec![false; units.len()];
+    let folder = |module: &EmbeddedModule| compilation_directory(&module.flags);
+    let folders: Vec<PathBuf> = modules
+        .iter()
+        .map(folder)
+        .map(Option::unwrap_or_default)
+        .collect();
+    // Names are asked for from the front, so the first unit of each comes last.
+    let mut free: HashMap<(&Path, &OsStr), Vec<usize>> = HashMap::new();
+    for (index, unit) in units.iter().enumerate().rev() {
+        if let Some(name) = unit.source.file_name() {
+            let of_name = free.entry((&unit.directory, name)).or_default();
+            of_name.push(index);
+        }
+    }
     modules
         .iter()
-        .map(|module| {
+        .zip(&folders)
+        .map(|(module, directory)| {
             let name = main_file_name(&module.flags).unwrap_or("unknown");
-            let directory = compilation_directory(&module.flags).unwrap_or_default();
-            let unit = (0..units.len()).find(|index| {
-                !taken[*index]
-                    && units[*index].directory == directory
-                    && units[*index].source.file_name() == Some(name.as_ref())
-            });
-            match unit {
-                Some(index) => {
-                    taken[index] = true;
-                    units[index].source.display().to_string()
-                }
+            let of_name = free.get_mut(&(directory, OsStr::new(name)));
+            match of_name.and_then(Vec::pop) {
+                Some(index) => units[index].source.display().to_string(),
                 None => directory.join(name).display().to_string(),
             }
         })
@@ -343,19 +350,17 @@ type Sources = BTreeMap<String, BlobId>;
 type SourceFiles = BTreeMap<String, SourceFile>;
 
 fn source_blobs(
-    units: &[Unit],
+    named: &NamedSources,
     maps: &BTreeSet<PrefixMap>,
     own: &OwnFiles,
     kept: &mut Kept,
 ) -> (Sources, SourceFiles) {
     let (mut sources, mut files) = (Sources::new(), SourceFiles::new());
-    let named: BTreeSet<_> = units
-        .iter()
-        .flat_map(|unit| unit.files.iter().chain([&unit.source]))
-        // `<stdin>` and `<built-in>` are no files.
-        .filter(|path| !path.to_string_lossy().ends_with('>'))
-        .collect();
-    for path in named {
+    let main = named.units.iter().map(|unit| &unit.source);
+    let all: BTreeSet<_> = named.files.iter().chain(main).collect();
+    // `<stdin>` and `<built-in>` are no files.
+    let is_file = |path: &&&PathBuf| !path.to_string_lossy().ends_with('>');
+    for path in all.iter().filter(is_file) {
         let (file, text) = sources::source_file(path, maps, own);
         let name = path.display().to_string();
         if let Some(text) = text {
