@@ -17,7 +17,6 @@ mod intel_pt;
 mod patches;
 mod policy;
 mod preload;
-mod private_files;
 mod record;
 mod run;
 mod stderr_log;

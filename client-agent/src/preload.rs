@@ -1,11 +1,8 @@
 //! The runtime as a file, for LD_PRELOAD: written once into the cache under a
 //! name made of its content, and compared with that content before every use.
 
-use crate::{
-    error::AgentError,
-    private_files::{create_folder, write_whole},
-    process::sys,
-};
+use crate::{error::AgentError, process::sys};
+use private_files::{make_private_folder, write_private_unsynced};
 use std::{
     fs, io,
     os::unix::fs::MetadataExt,
@@ -35,7 +32,7 @@ pub fn prepare_cache(cache: &Path) -> Result<(), AgentError> {
         path: cache.to_path_buf(),
         reason,
     };
-    create_folder(cache).map_err(|e| failed("create the folder", e))?;
+    make_private_folder(cache).map_err(|e| failed("create the folder", e))?;
     let about = fs::metadata(cache).map_err(|e| failed("inspect the folder", e))?;
     if about.uid() != sys::user_id() {
         return Err(failed(
@@ -56,6 +53,11 @@ pub fn preload_file(cache: &Path) -> Result<PathBuf, AgentError> {
     if fs::read(&path).is_ok_and(|bytes| bytes == runtime::PRELOAD) {
         return Ok(path);
     }
-    write_whole(&path, runtime::PRELOAD)?;
+    let written = write_private_unsynced(&path, runtime::PRELOAD);
+    written.map_err(|reason| AgentError::File {
+        action: "write",
+        path: path.clone(),
+        reason,
+    })?;
     Ok(path)
 }

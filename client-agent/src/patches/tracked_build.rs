@@ -4,12 +4,12 @@
 use crate::delivery::client::Server;
 use crate::error::AgentError;
 use crate::patches::rollback_guard::Newest;
-use crate::private_files::write_whole;
 use crate::process::modules::MainModule;
 use crate::process::sys::{self, MemoryUse};
 use crate::run::program::KnownProgram;
 use code_patch::PublicKey;
 use formats::elf::ElfFacts;
+use private_files::write_private_unsynced;
 use runtime::layout::START_MARK;
 use sketch_model::{Execution, VariantRef};
 use std::{
@@ -124,7 +124,7 @@ impl PatchSource<'_> {
         let result = apply(&patch, key, program, execution)?;
         self.admit(&result, key, program, variant)?;
         // Only a patch that passed is kept; without a cache it is just slower.
-        let _ = write_whole(&cached, &patch);
+        let _ = write_private_unsynced(&cached, &patch);
         seal(result, program, execution)
     }
 

@@ -13,7 +13,7 @@ use crate::error::AgentError;
 use crate::policy::Policy;
 use crate::policy::file::Config;
 use crate::preload;
-use crate::private_files::foreign_owner;
+use crate::record::secret::foreign_owner;
 use crate::process::sys;
 use crate::record::secret;
 use crate::stderr_log::say;

@@ -16,10 +16,11 @@
 
 use crate::policy::file::Config;
 use crate::preload::default_cache;
-use crate::private_files::{create_folder, foreign_owner, write_new};
 use crate::process::sys;
+use private_files::{make_private_folder, write_private_once};
 use std::{
     fs, io,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
@@ -46,7 +47,7 @@ pub fn read_or_make(config: &Config, cache: &Path) -> Result<Vec<u8>, String> {
     let path = path(config, cache);
     if config.privacy_secret.is_none() {
         // Before it is looked at: nobody else can make a folder that is there.
-        create_folder(cache).map_err(|error| cannot_make(&path, &error))?;
+        make_private_folder(cache).map_err(|error| cannot_make(&path, &error))?;
     }
     match read(config, cache)? {
         Some(secret) => Ok(secret),
@@ -69,8 +70,20 @@ pub fn read(config: &Config, cache: &Path) -> Result<Option<Vec<u8>>, String> {
     read_file(&path(config, cache))
 }
 
+/// The other user who decides what lies in a folder, if there is one: who owns it, or the
+/// link that stands for it. Root is no other user.
+pub fn foreign_owner(folder: &Path) -> Option<u32> {
+    let looks = [fs::symlink_metadata(folder), fs::metadata(folder)];
+    let owners = looks.iter().flatten().map(MetadataExt::uid);
+    let own = sys::user_id();
+    owners.into_iter().find(|owner| ![own, 0].contains(owner))
+}
+
+/// The secret in a file; `None` if there is no file, or an empty one: a crash of the machine
+/// leaves such a file.
 fn read_file(path: &Path) -> Result<Option<Vec<u8>>, String> {
     match fs::read(path) {
+        Ok(secret) if secret.is_empty() => Ok(None),
         Ok(secret) => checked(secret)
             .map(Some)
             .map_err(|why| format!("{why} in {}", path.display())),
@@ -102,7 +115,7 @@ fn make(path: &Path) -> Result<Vec<u8>, String> {
         secret += &format!("{:016x}", sys::random_u64().map_err(failed)?);
     }
     secret.push('\n');
-    write_new(path, secret.as_bytes()).map_err(failed)?;
+    write_private_once(path, secret.as_bytes()).map_err(failed)?;
     read_file(path)?.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))
 }
 
@@ -202,6 +215,10 @@ mod tests {
         let refused = read_or_make(&file).expect_err("is short");
         assert!(refused.contains("shorter than 16 bytes in "), "{refused}");
         assert_eq!(fs::read(&file).expect("there"), b"too short");
+        let emptied = folder.path().join("emptied");
+        fs::write(&emptied, "").expect("written");
+        let made = read_or_make(&emptied).expect("is made anew");
+        assert_eq!(read(&emptied).expect("is there"), Some(made));
         let refused = read_or_make(folder.path()).expect_err("is a folder");
         assert!(refused.starts_with("cannot read "), "{refused}");
         let beneath = read_or_make(&file.join("secret")).expect_err("no folder");

@@ -14,7 +14,6 @@ use crate::patches::tracked_build::{self, PatchSource, TrackedBuild};
 use crate::policy::WatchWay;
 use crate::policy::settings::Settings;
 use crate::preload;
-use crate::private_files;
 use crate::process::modules::ModuleCache;
 use crate::process::supervise::Ended;
 use crate::process::{environment, sys};
@@ -108,7 +107,7 @@ impl<'a> Session<'a> {
             say(reason);
         }
         let store = arguments.store_record.as_ref().and_then(|path| {
-            private_files::create(path)
+            private_files::create_private(path)
                 .inspect_err(|reason| {
                     let path = path.display();
                     say(format_args!(

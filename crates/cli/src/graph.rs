@@ -10,14 +10,15 @@
 //! What goes through the pipes are lengths and bytes; both ends are this file.
 
 use anyhow::{Context, Result, bail};
-use build_store::sandbox::{self, Limits, Reach, Sandbox};
-use build_store::tools::limit_that_stopped;
+use build_store::sandbox::{Limits, Reach};
+use build_store::tools::{Tools, limit_that_stopped};
 use build_store::{NewGraph, NewModule, RegisteredBuild};
 use sketch_model::BuildId;
 use slicer::{Loader, ModuleInput, Program};
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
-use std::process::{Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use viewer::{printable, printable_lines};
 
 /// The child's name among the subcommands.
 pub const CHILD: &str = "read-bitcode";
@@ -25,6 +26,7 @@ pub const CHILD: &str = "read-bitcode";
 const LIMITS: Limits = Limits {
     memory: 16 << 30,
     cpu_seconds: 3600,
+    seconds: 7200,
     output: 64 << 20,
 };
 /// Bytes of a graph.
@@ -55,17 +57,18 @@ pub fn program(build: &RegisteredBuild) -> Result<Program> {
             bitcode,
         })
         .collect();
-    let graph = make(id, &modules, build.manifest().sandbox())?;
+    let graph = make(id, &modules, &build.tools())?;
     let program = Program::from_bytes(id, &graph.bytes)?;
     // A store that cannot be written is no reason to refuse a slice.
     if let Err(error) = build.keep_graph(&graph) {
+        let error = printable_lines(&error.to_string());
         eprintln!("failsketch: the graph could not be stored: {error}");
     }
     Ok(program)
 }
 
 /// Makes a graph in a child process.
-pub fn make(build: &BuildId, modules: &[NewModule<'_>], sandbox: Sandbox) -> Result<NewGraph> {
+pub fn make(build: &BuildId, modules: &[NewModule<'_>], tools: &Tools) -> Result<NewGraph> {
     let command = std::env::current_exe().context("finding this command")?;
     let folder = tempfile::tempdir().context("making a folder for the bitcode reader")?;
     let mut reach = Reach::new(folder.path(), &[]);
@@ -77,36 +80,39 @@ pub fn make(build: &BuildId, modules: &[NewModule<'_>], sandbox: Sandbox) -> Res
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(std::fs::File::create(&complaints)?);
-    sandbox::confine(&mut command, &reach, sandbox)?;
-    let mut child = command
-        .spawn()
-        .context("starting a process to read bitcode in")?;
-    let (to, from) = (child.stdin.take(), child.stdout.take());
     let mut said = Vec::new();
-    let heard = std::thread::scope(|scope| {
-        // Its end is the child's: what it no longer reads is not written.
-        scope.spawn(|| to.map(|to| send(to, build, modules)));
-        from.map(|from| from.take(MOST_BYTES).read_to_end(&mut said))
-    });
-    let status = child.wait().context("waiting for the bitcode reader")?;
+    let talk = |child: &mut Child| {
+        let (to, from) = (child.stdin.take(), child.stdout.take());
+        std::thread::scope(|scope| {
+            // Its end is the child's: what it no longer reads is not written.
+            scope.spawn(|| to.map(|to| send(to, build, modules)));
+            from.map(|from| from.take(MOST_BYTES).read_to_end(&mut said))
+        })
+    };
+    let (ended, heard) = tools
+        .supervise(&mut command, &reach, talk, || ())
+        .context("reading bitcode in a process of its own")?;
     heard
         .transpose()
         .context("reading from the bitcode reader")?;
     let begun = said.iter().take_while(|byte| **byte == NEXT).count();
     match said.get(begun) {
-        Some(&GRAPH) if status.success() => Ok(NewGraph {
+        Some(&GRAPH) if ended.status.success() => Ok(NewGraph {
             version: Program::graph_version(),
             bytes: said.split_off(begun + 1),
         }),
-        Some(&REFUSED) => bail!("{}", String::from_utf8_lossy(&said[begun + 1..])),
+        Some(&REFUSED) => bail!(
+            "{}",
+            printable(&String::from_utf8_lossy(&said[begun + 1..]))
+        ),
         _ => {
             let module = begun.checked_sub(1).and_then(|last| modules.get(last));
-            let module = module.map(|module| module.source);
+            let module = module.map(|module| printable(module.source));
             let complaints = std::fs::read(&complaints).unwrap_or_default();
-            if let Some(limit) = limit_that_stopped(status, &complaints, LIMITS) {
-                bail!("{}", stopped(&limit, module));
+            if let Some(limit) = limit_that_stopped(&ended, &complaints, LIMITS) {
+                bail!("{}", stopped(&limit, module.as_deref()));
             }
-            bail!("{}", death(status, module))
+            bail!("{}", death(ended.status, module.as_deref()))
         }
     }
 }

@@ -3,12 +3,12 @@
 //!
 //! A crate of its own, so that `failsketch token` and `failsketch patch` need no server.
 
-pub mod private_files;
 mod role;
 pub mod signing_key;
 mod token;
 mod token_file;
 
+pub use private_files;
 pub use role::Role;
 pub use token::Token;
 pub use token_file::{TokenEntry, TokenFile, TokenFileError, TokenListed};

@@ -13,6 +13,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 const MAIN: (&str, &str) = (
     "main.c",
@@ -429,4 +430,70 @@ fn without_landlock_registration_refuses_unless_told() {
         .unwrap();
     let list = String::from_utf8(list.stdout).unwrap();
     assert!(list.contains("2/2 proven, without sandbox"), "{list}");
+}
+
+/// Assembly can bring any file into an object that can be opened: without end, or such
+/// that the compiler waits for itself.
+#[test]
+fn assembly_that_waits_or_reads_without_end_does_not_keep_registration() {
+    for (file, named) in [
+        ("/proc/self/fd/2", "spins.c"),
+        ("/dev/zero", "spins.c"),
+        ("/dev/urandom", "spins.c"),
+    ] {
+        let text = format!(
+            "__asm__(\".if 0\\n.incbin \\\"{file}\\\"\\n.endif\");\nint twice(int x) {{ return 2 * x; }}\n"
+        );
+        let place = Place::new(&[MAIN, (named, &text)]);
+        place.run_ok(&format!("failsketch-cc -O2 main.c {named} -o prog"));
+        // The bitcode holds the text as it is: the same length, and the directive counts.
+        let mut bytes = place.read("prog");
+        let (old, new) = (b".if 0\n.incbin", b".if 1\n.incbin");
+        let places: Vec<usize> = bytes
+            .windows(old.len())
+            .enumerate()
+            .filter(|(_, window)| *window == old)
+            .map(|(at, _)| at)
+            .collect();
+        assert!(!places.is_empty());
+        for at in places {
+            bytes[at..at + new.len()].copy_from_slice(new);
+        }
+        std::fs::write(place.path("prog"), bytes).unwrap();
+        let start = Instant::now();
+        let manifest = registered(&place);
+        assert!(start.elapsed() < Duration::from_secs(60), "{file}");
+        let module = manifest
+            .modules
+            .iter()
+            .find(|it| it.source.ends_with(named));
+        let ModuleStatus::Untrackable { reason } = &module.unwrap().status else {
+            panic!("{file}: is trackable");
+        };
+        assert!(reason.contains(file), "{reason}");
+        assert_eq!(manifest.trackable_modules(), 1);
+    }
+}
+
+/// A compiler that waits for ever, and a registration that has little time for all of it.
+#[test]
+fn a_registration_whose_tools_take_too_long_altogether_is_refused() {
+    let wait = "#include <unistd.h>\nint main(void) { for (;;) pause(); }\n";
+    let place = Place::new(&[MAIN, TWICE, ("wait.c", wait)]);
+    place.run_ok("clang-19 -O2 wait.c -o wait");
+    place.run_ok("failsketch-cc -O2 main.c twice.c -o prog");
+    let start = Instant::now();
+    let output = place
+        .command(&format!(
+            "{FAILSKETCH} register prog --hours 0.0005 --store"
+        ))
+        .arg(place.store())
+        .env("FAILSKETCH_CLANG", place.path("wait"))
+        .output()
+        .unwrap();
+    assert!(start.elapsed() < Duration::from_secs(60));
+    let said = sentence(&output);
+    assert!(said.contains("have run for 0.0005 h altogether"), "{said}");
+    assert!(said.contains("--hours"), "{said}");
+    assert!(!place.store().exists());
 }
