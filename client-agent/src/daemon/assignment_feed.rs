@@ -17,8 +17,8 @@ use crate::error::AgentError;
 use crate::patches::backoff::Backoff;
 use crate::stderr_log::say;
 use sketch_model::{
-    Assignment, AssignmentRequest, Assignments, AssignmentsRequest, BuildId, ProgramAssignment,
-    Schema, Tier, VariantRef,
+    Assignment, AssignmentRequest, Assignments, AssignmentsRequest, BuildId, Capabilities,
+    ProgramAssignment, Schema, VariantRef,
 };
 use std::{
     collections::HashMap,
@@ -44,7 +44,7 @@ const PASSING: Duration = Duration::from_secs(2);
 /// Bytes of patches that are kept at hand.
 const PATCHES_KEPT: usize = 8 << 20;
 
-type Key = (BuildId, Tier);
+type Key = (BuildId, Capabilities);
 
 /// What the server last said about a build.
 #[derive(Default)]
@@ -134,7 +134,7 @@ impl Plans {
         self: &Arc<Plans>,
         request: &AssignmentRequest,
     ) -> Result<Assignment, AgentError> {
-        let entry = self.entry((request.build.clone(), request.tier));
+        let entry = self.entry((request.build.clone(), request.capabilities.clone()));
         // Those who ask about a new build together wait for one answer.
         let mut known = lock(&entry);
         let now = Instant::now();
@@ -294,7 +294,7 @@ impl Plans {
 fn about(request: &AssignmentRequest, seen: Option<String>, wait_s: u32) -> AssignmentsRequest {
     AssignmentsRequest {
         agent: request.agent.clone(),
-        tier: request.tier,
+        capabilities: request.capabilities.clone(),
         builds: vec![request.build.clone()],
         seen,
         wait_s,

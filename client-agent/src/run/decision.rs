@@ -20,7 +20,9 @@ use crate::run::program::{KnownProgram, ProgramKind};
 use crate::run::{Recorder, Supervisor};
 use crate::stderr_log::say;
 use crate::watchpoints::probe;
-use sketch_model::{AssignmentRequest, Execution, FailureKind, Gap, RunRecord, Tier, VariantRef};
+use sketch_model::{
+    AssignmentRequest, Capabilities, Capability, Execution, FailureKind, Gap, RunRecord, VariantRef,
+};
 use std::{cell::LazyCell, fs::File, io::Write, path::PathBuf, thread, time::Duration};
 
 /// A simulated fleet member gives up after this many unanswered questions.
@@ -111,19 +113,20 @@ impl<'a> Session<'a> {
             true => PtSource::of_this_machine().ok(),
             false => None,
         };
-        let tier = match settings.policy.watch_way {
-            WatchWay::None => Tier::Inline,
-            WatchWay::Ring => probe::tier(pt.is_some()),
+        let capabilities = match settings.policy.watch_way {
+            WatchWay::None if pt.is_some() => Capabilities::hooks().and(Capability::IntelPt),
+            WatchWay::None => Capabilities::hooks(),
+            WatchWay::Ring => probe::capabilities(pt.is_some()),
         };
-        let measure: fn() -> Costs = match tier {
-            Tier::Inline => || Costs::measure(false),
-            Tier::Watchpoints | Tier::IntelPt => || Costs::measure(true),
+        let measure: fn() -> Costs = match capabilities.has(Capability::Watchpoints) {
+            false => || Costs::measure(false),
+            true => || Costs::measure(true),
         };
         Some(Session {
             known,
             recorder: Recorder {
                 agent: settings.agent.clone(),
-                tier,
+                capabilities,
                 pt,
                 preload,
                 failing_exits: settings.policy.fail_exits.clone(),
@@ -237,7 +240,7 @@ impl<'a> Session<'a> {
             let request = AssignmentRequest {
                 agent: self.recorder.agent.clone(),
                 build: self.known.build.clone(),
-                tier: self.recorder.tier,
+                capabilities: self.recorder.capabilities.clone(),
             };
             match upstream.assignment(&request) {
                 Ok(assignment) if assignment.finished && self.stops_when_finished => {

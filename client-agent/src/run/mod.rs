@@ -27,7 +27,9 @@ use barrier::guarded;
 use formats::dynamic;
 use program::{KnownProgram, Program};
 use runtime::layout::WATCH_SLOTS;
-use sketch_model::{AgentId, Gap, PreloadObstacle, RunRecord, Tier, WatchRefusal};
+use sketch_model::{
+    AgentId, Capabilities, Capability, Gap, PreloadObstacle, RunRecord, WatchRefusal,
+};
 use std::{
     cell::LazyCell,
     ffi::CString,
@@ -55,7 +57,7 @@ pub struct Supervisor<'a> {
 /// What recording needs beside.
 pub struct Recorder {
     pub agent: AgentId,
-    pub tier: Tier,
+    pub capabilities: Capabilities,
     /// The trace unit, where the machine has one that can be used.
     pub pt: Option<PtSource>,
     /// The runtime to preload into untouched programs, or why there is none.
@@ -283,7 +285,7 @@ impl Supervisor<'_> {
         };
         let mut sockets = None;
         let watches = tracked.is_some_and(TrackedBuild::watches);
-        if watches && recorder.tier >= Tier::Watchpoints {
+        if watches && recorder.capabilities.has(Capability::Watchpoints) {
             match UnixStream::pair() {
                 Ok(pair) => sockets = Some(pair),
                 Err(error) => {

@@ -58,7 +58,12 @@ impl Assigner {
         let odd = request.agent.0.bytes().fold(0, |sum, byte| sum ^ byte) & 1 == 1;
         let tracked = wanted(campaigns, odd);
         let given = tracked.map(|campaign| {
-            let plan = plans::next_for(&request.agent, request.tier, plans_of(campaign), &|_| 0);
+            let plan = plans::next_for(
+                &request.agent,
+                &request.capabilities,
+                plans_of(campaign),
+                &|_| 0,
+            );
             campaign.variant(plan.unwrap_or(0))
         });
         Assignment {
@@ -75,7 +80,12 @@ impl Assigner {
         let mut given = self.given.lock();
         given.retain(|v, _| v.campaign != campaign.id() || v.iteration == campaign.iteration());
         let so_far = |plan| given.get(&campaign.variant(plan)).copied().unwrap_or(0);
-        let plan = plans::next_for(&request.agent, request.tier, plans_of(campaign), &so_far);
+        let plan = plans::next_for(
+            &request.agent,
+            &request.capabilities,
+            plans_of(campaign),
+            &so_far,
+        );
         let variant = campaign.variant(plan.unwrap_or(0));
         *given.entry(variant).or_default() += 1;
         variant
@@ -122,7 +132,7 @@ fn plans_of(campaign: &Campaign) -> &[PlanRuns] {
 mod tests {
     use super::*;
     use diagnosis::campaign::{BuildCounts, LocatedFailure, Stage, State};
-    use sketch_model::{AgentId, CampaignId, FailureKind, Tier};
+    use sketch_model::{AgentId, CampaignId, Capabilities, FailureKind};
     use test_support::records;
 
     fn tracking(id: u64, untracked_failures: u64) -> Campaign {
@@ -135,7 +145,7 @@ mod tests {
         };
         let (build, before) = (BuildId("ab".into()), BuildCounts::default());
         let campaign = Campaign::begin(CampaignId(id), build, "a".into(), failure, before, 2);
-        let plans = vec![PlanRuns::new(0, Tier::Inline)];
+        let plans = vec![PlanRuns::new(0, Capabilities::hooks())];
         let mut campaign = campaign.sliced(8).built(2, plans);
         campaign.learned.untracked_failures = untracked_failures;
         campaign
@@ -146,16 +156,17 @@ mod tests {
         campaign.rebuild().built(2, plans)
     }
 
-    fn request(tier: Tier) -> AssignmentRequest {
+    fn request(capabilities: Capabilities) -> AssignmentRequest {
         AssignmentRequest {
             agent: AgentId("agent-1".into()),
             build: BuildId("ab".into()),
-            tier,
+            capabilities,
         }
     }
 
     fn first(campaigns: &[Campaign]) -> Option<CampaignId> {
-        let assignment = Assigner::default().assign(&request(Tier::Watchpoints), campaigns);
+        let assignment =
+            Assigner::default().assign(&request(Capabilities::watchpoints()), campaigns);
         assignment.variant.map(|variant| variant.campaign)
     }
 
@@ -167,21 +178,25 @@ mod tests {
 
     #[test]
     fn plans_are_given_out_evenly_by_what_agents_can_do() {
-        let plan = |(number, tier)| PlanRuns::new(number, tier);
-        let tiers = [Tier::Watchpoints, Tier::Watchpoints, Tier::Inline];
-        let plans = (0..).zip(tiers).map(plan).collect();
+        let plan = |(number, wants)| PlanRuns::new(number, wants);
+        let wants = [
+            Capabilities::watchpoints(),
+            Capabilities::watchpoints(),
+            Capabilities::hooks(),
+        ];
+        let plans = (0..).zip(wants).map(plan).collect();
         let campaign = with_plans(tracking(1, 2), plans);
         let assigner = Assigner::default();
-        let given = |tier| {
-            let assignment = assigner.assign(&request(tier), std::slice::from_ref(&campaign));
+        let given = |offers| {
+            let assignment = assigner.assign(&request(offers), std::slice::from_ref(&campaign));
             assignment.variant.map(|variant| variant.plan)
         };
-        let watching: Vec<_> = (0..80).map(|_| given(Tier::IntelPt)).collect();
+        let watching: Vec<_> = (0..80).map(|_| given(Capabilities::intel_pt())).collect();
         let count = |plan| watching.iter().filter(|given| **given == plan).count();
         // One request in eight stays with P.
         assert_eq!((count(None), count(Some(2))), (10, 0));
         assert!(count(Some(0)).abs_diff(count(Some(1))) <= 8, "{watching:?}");
-        assert_eq!(given(Tier::Inline), Some(2));
+        assert_eq!(given(Capabilities::hooks()), Some(2));
     }
 
     #[test]
@@ -195,7 +210,7 @@ mod tests {
         // The first question is the commonest failure's, the second is not.
         let assigner = Assigner::default();
         let given = |campaigns: &[Campaign]| {
-            let assignment = assigner.assign(&request(Tier::Watchpoints), campaigns);
+            let assignment = assigner.assign(&request(Capabilities::watchpoints()), campaigns);
             assignment.variant.map(|variant| variant.campaign.0)
         };
         let both = [exhausted.clone(), fresh];

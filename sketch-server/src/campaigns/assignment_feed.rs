@@ -113,7 +113,7 @@ async fn program(
     let single = AssignmentRequest {
         agent: request.agent.clone(),
         build: build.clone(),
-        tier: request.tier,
+        capabilities: request.capabilities.clone(),
     };
     let standing = service.assigner.standing(&single, &about);
     let Some(variant) = standing.variant else {
@@ -188,7 +188,7 @@ fn noted(service: &Service, request: &AssignmentsRequest, told: &Assignments) {
         let single = AssignmentRequest {
             agent: request.agent.clone(),
             build: program.build.clone(),
-            tier: request.tier,
+            capabilities: request.capabilities.clone(),
         };
         service.fleet.told(&single, program.variant);
     }

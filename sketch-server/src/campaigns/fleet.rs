@@ -5,7 +5,7 @@
 //! outside.
 
 use parking_lot::Mutex;
-use sketch_model::{Assignment, AssignmentRequest, RunRecord, Tier, VariantRef};
+use sketch_model::{Assignment, AssignmentRequest, Capabilities, RunRecord, VariantRef};
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 use viewer::{AgentSeen, RunCost};
@@ -31,14 +31,14 @@ impl Fleet {
 
     /// An agent was told what to run of a program.
     pub fn told(&self, request: &AssignmentRequest, variant: Option<VariantRef>) {
-        self.with(&request.agent.0, request.tier, |agent| {
+        self.with(&request.agent.0, &request.capabilities, |agent| {
             agent.build = request.build.clone();
             agent.assigned = variant;
         });
     }
 
     pub fn ran(&self, record: &RunRecord) {
-        self.with(&record.agent.0, record.tier, |agent| {
+        self.with(&record.agent.0, &record.capabilities, |agent| {
             agent.build = record.build.clone();
             agent.gaps = record.gaps.clone();
             agent.privacy_key = record.secret_fingerprint();
@@ -64,7 +64,7 @@ impl Fleet {
         (seen.agents.len(), seen.forgotten)
     }
 
-    fn with(&self, name: &str, tier: Tier, change: impl FnOnce(&mut AgentSeen)) {
+    fn with(&self, name: &str, offers: &Capabilities, change: impl FnOnce(&mut AgentSeen)) {
         let now = now();
         let mut seen = self.seen.lock();
         let seen = &mut *seen;
@@ -77,7 +77,7 @@ impl Fleet {
             .entry(name.to_owned())
             .or_insert_with(|| AgentSeen {
                 agent: sketch_model::AgentId(name.to_owned()),
-                tier,
+                capabilities: offers.clone(),
                 build: sketch_model::BuildId(String::new()),
                 assigned: None,
                 first: now,
@@ -88,7 +88,7 @@ impl Fleet {
                 privacy_key: None,
             });
         agent.last = now;
-        agent.tier = tier;
+        agent.capabilities = offers.clone();
         change(agent);
     }
 }

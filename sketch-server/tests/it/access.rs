@@ -6,7 +6,7 @@ use crate::service_support::double::{self, Double};
 use crate::service_support::records::{crash, untracked};
 use crate::service_support::{Reply, Server, config};
 use server_files::{Role, TokenFile};
-use sketch_model::{AgentId, AssignmentRequest, Tier};
+use sketch_model::{AgentId, AssignmentRequest, Capabilities};
 use std::path::Path;
 
 struct Tokens {
@@ -39,7 +39,7 @@ fn question() -> Vec<u8> {
     let request = AssignmentRequest {
         agent: AgentId("agent-1".into()),
         build: double::build(),
-        tier: Tier::Inline,
+        capabilities: Capabilities::hooks(),
     };
     serde_json::to_vec(&request).unwrap()
 }

@@ -6,7 +6,7 @@ use crate::service_support::Server;
 use crate::service_support::double::{self, Double};
 use crate::service_support::records::{crash, tracked, untracked, variant};
 use server_files::{Role, TokenFile};
-use sketch_model::{AgentId, AssignmentRequest, CampaignState, Outcome, Tier};
+use sketch_model::{AgentId, AssignmentRequest, CampaignState, Capabilities, Outcome};
 use std::collections::HashMap;
 use test_support::browser::chromium::{Browser, Scheme};
 use test_support::browser::site::{Served, Site};
@@ -58,7 +58,7 @@ fn every_page_loads_without_a_complaint_and_asks_for_nothing_elsewhere() {
     let request = AssignmentRequest {
         agent: AgentId("<script>alert(1)</script>\u{202e}".into()),
         build: double::build(),
-        tier: Tier::Watchpoints,
+        capabilities: Capabilities::watchpoints(),
     };
     server.post_json("/api/v1/assignment", &request);
     let mut browser = Browser::start();

@@ -5,8 +5,9 @@ use crate::service_support::double::{self, Double};
 use crate::service_support::records::{crash, tracked, untracked};
 use diagnosis::campaign::{Campaign, FIRST_SIGMA, LocatedFailure};
 use sketch_model::{
-    AgentId, Assignment, AssignmentRequest, CampaignId, CampaignState, CampaignSummary, Execution,
-    FailureKind, FailureSketch, Outcome, PredictorClass, Privacy, Slice, Tier, VariantRef,
+    AgentId, Assignment, AssignmentRequest, CampaignId, CampaignState, CampaignSummary,
+    Capabilities, Execution, FailureKind, FailureSketch, Outcome, PredictorClass, Privacy, Slice,
+    VariantRef,
 };
 use sketch_server::UNTRACKED_SHARE;
 use sketch_server::storage::{BuildCounts, Changes, Revised, Storage};
@@ -20,7 +21,7 @@ fn assignment(server: &Server) -> Assignment {
     let request = AssignmentRequest {
         agent: AgentId("agent-1".into()),
         build: double::build(),
-        tier: Tier::Inline,
+        capabilities: Capabilities::hooks(),
     };
     server.post_json("/api/v1/assignment", &request).json()
 }

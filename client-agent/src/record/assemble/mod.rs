@@ -239,7 +239,7 @@ impl Recording<'_> {
             id: limits::run_id(&recorder.agent.0, sys::unique_u64()),
             agent: recorder.agent.clone(),
             build: self.known.build.clone(),
-            tier: recorder.tier,
+            capabilities: recorder.capabilities.clone(),
             execution: self
                 .tracked
                 .map(|build| build.execution)

@@ -1,8 +1,8 @@
 //! What server, agents and people say to each other about a diagnosis.
 
 use crate::{
-    AgentId, BuildId, CampaignId, FailureKind, FailureSignature, PredictorClass, Schema, Tier,
-    VariantRef,
+    AgentId, BuildId, CampaignId, Capabilities, FailureKind, FailureSignature, PredictorClass,
+    Schema, VariantRef,
 };
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -128,7 +128,8 @@ impl Seen {
 pub struct AssignmentRequest {
     pub agent: AgentId,
     pub build: BuildId,
-    pub tier: Tier,
+    #[serde(rename = "tier")]
+    pub capabilities: Capabilities,
 }
 
 /// What an agent should run.
