@@ -56,7 +56,7 @@ pub fn provenance(sketch: &FailureSketch) -> Vec<(&'static str, String)> {
             ),
         ),
         ("Control flow", p.control_flow.clone()),
-        ("Tier", p.tier.to_string()),
+        ("Tier", p.capabilities.to_string()),
         ("Privacy", p.privacy.clone()),
         (
             "Drawn run",

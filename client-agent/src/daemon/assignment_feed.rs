@@ -15,7 +15,8 @@ use crate::error::AgentError;
 use crate::patches::backoff::Backoff;
 use crate::stderr_log::say;
 use sketch_model::{
-    AgentId, Assignments, AssignmentsRequest, BuildId, ProgramAssignment, Schema, Tier, VariantRef,
+    AgentId, Assignments, AssignmentsRequest, BuildId, Capabilities, ProgramAssignment, Schema,
+    VariantRef,
 };
 use std::{
     collections::HashMap,
@@ -41,13 +42,13 @@ const PASSING: Duration = Duration::from_secs(2);
 /// Bytes of patches that are kept at hand.
 const PATCHES_KEPT: usize = 8 << 20;
 
-type Key = (BuildId, Tier);
+type Key = (BuildId, Capabilities);
 
 /// Who asks about which build.
 #[derive(Clone)]
 struct Asker {
     agent: AgentId,
-    tier: Tier,
+    capabilities: Capabilities,
     build: BuildId,
 }
 
@@ -55,7 +56,7 @@ impl Asker {
     fn question(&self, seen: Option<String>, wait_s: u32) -> AssignmentsRequest {
         AssignmentsRequest {
             agent: self.agent.clone(),
-            tier: self.tier,
+            capabilities: self.capabilities.clone(),
             builds: vec![self.build.clone()],
             seen,
             wait_s,
@@ -129,7 +130,7 @@ impl Plans {
         let programs = builds.map(|build| {
             self.program(&Asker {
                 agent: request.agent.clone(),
-                tier: request.tier,
+                capabilities: request.capabilities.clone(),
                 build,
             })
         });
@@ -142,7 +143,7 @@ impl Plans {
     }
 
     fn program(self: &Arc<Plans>, asker: &Asker) -> Result<ProgramAssignment, AgentError> {
-        let entry = self.entry((asker.build.clone(), asker.tier));
+        let entry = self.entry((asker.build.clone(), asker.capabilities.clone()));
         // Those who ask about a new build together wait for one answer.
         let mut known = lock(&entry);
         let now = Instant::now();

@@ -15,7 +15,9 @@ use crate::process::{environment, sys};
 use crate::run::program::{Program, ProgramKind};
 use crate::run::{Recorder, Supervisor};
 use perf_event_open_sys::bindings::perf_event_attr;
-use sketch_model::{AgentId, FailureKind, Gap, Outcome, PerfClock, RunRecord, SidebandKind, Tier};
+use sketch_model::{
+    AgentId, Capabilities, FailureKind, Gap, Outcome, PerfClock, RunRecord, SidebandKind,
+};
 use std::{
     cell::LazyCell,
     ffi::{CStr, CString, OsStr},
@@ -80,7 +82,7 @@ fn record(kernel: Box<dyn Kernel>, check: &str) -> RunRecord {
     };
     let mut recorder = Recorder {
         agent: AgentId("here".into()),
-        tier: Tier::IntelPt,
+        capabilities: Capabilities::intel_pt(),
         pt: Some(PtSource { unit, kernel }),
         preload: Err("none is needed".into()),
         failing_exits: Vec::new(),

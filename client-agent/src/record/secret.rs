@@ -218,7 +218,7 @@ mod tests {
         let emptied = folder.path().join("emptied");
         fs::write(&emptied, "").expect("written");
         let made = read_or_make(&emptied).expect("is made anew");
-        assert_eq!(read(&emptied).expect("is there"), Some(made));
+        assert_eq!(read_file(&emptied).expect("is there"), Some(made));
         let refused = read_or_make(folder.path()).expect_err("is a folder");
         assert!(refused.starts_with("cannot read "), "{refused}");
         let beneath = read_or_make(&file.join("secret")).expect_err("no folder");

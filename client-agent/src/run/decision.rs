@@ -23,7 +23,9 @@ use crate::run::program::{KnownProgram, ProgramKind};
 use crate::run::{Recorder, Supervisor};
 use crate::stderr_log::say;
 use crate::watchpoints::probe;
-use sketch_model::{AssignmentsRequest, Execution, FailureKind, Gap, RunRecord, Tier};
+use sketch_model::{
+    AssignmentsRequest, Capabilities, Capability, Execution, FailureKind, Gap, RunRecord,
+};
 use std::{cell::LazyCell, fs::File, io::Write, thread, time::Duration};
 
 /// A simulated fleet member gives up after this many unanswered questions.
@@ -127,19 +129,20 @@ impl<'a> Session<'a> {
             true => PtSource::of_this_machine().ok(),
             false => None,
         };
-        let tier = match settings.policy.watch_way {
-            WatchWay::None => Tier::Inline,
-            WatchWay::Ring => probe::tier(pt.is_some()),
+        let capabilities = match settings.policy.watch_way {
+            WatchWay::None if pt.is_some() => Capabilities::hooks().and(Capability::IntelPt),
+            WatchWay::None => Capabilities::hooks(),
+            WatchWay::Ring => probe::capabilities(pt.is_some()),
         };
-        let measure: fn() -> Costs = match tier {
-            Tier::Inline => || Costs::measure(false),
-            Tier::Watchpoints | Tier::IntelPt => || Costs::measure(true),
+        let measure: fn() -> Costs = match capabilities.has(Capability::Watchpoints) {
+            false => || Costs::measure(false),
+            true => || Costs::measure(true),
         };
         Some(Session {
             known,
             recorder: Recorder {
                 agent: settings.agent.clone(),
-                tier,
+                capabilities,
                 pt,
                 preload,
                 failing_exits: settings.policy.fail_exits.clone(),
@@ -258,7 +261,7 @@ impl<'a> Session<'a> {
         if let Some(upstream) = &self.settings.upstream {
             let request = AssignmentsRequest {
                 agent: self.recorder.agent.clone(),
-                tier: self.recorder.tier,
+                capabilities: self.recorder.capabilities.clone(),
                 builds: vec![self.known.build.clone()],
                 seen: None,
                 wait_s: 0,

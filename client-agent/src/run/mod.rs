@@ -31,7 +31,9 @@ use formats::dynamic;
 use hang_watch::HangReporter;
 use program::{KnownProgram, Program};
 use runtime::layout::WATCH_SLOTS;
-use sketch_model::{AgentId, Gap, Pid, PreloadObstacle, RunRecord, Tier, WatchRefusal};
+use sketch_model::{
+    AgentId, Capabilities, Capability, Gap, Pid, PreloadObstacle, RunRecord, WatchRefusal,
+};
 use std::{
     cell::{Cell, LazyCell},
     ffi::CString,
@@ -69,7 +71,7 @@ enum Progress {
 /// What recording needs beside.
 pub struct Recorder {
     pub agent: AgentId,
-    pub tier: Tier,
+    pub capabilities: Capabilities,
     /// The trace unit, where the machine has one that can be used.
     pub pt: Option<PtSource>,
     /// The runtime to preload into untouched programs, or why there is none.
@@ -382,7 +384,7 @@ impl<'a> Supervisor<'a> {
         };
         let mut sockets = None;
         let watches = tracked.is_some_and(TrackedBuild::watches);
-        if watches && recorder.tier >= Tier::Watchpoints {
+        if watches && recorder.capabilities.has(Capability::Watchpoints) {
             match UnixStream::pair() {
                 Ok(pair) => sockets = Some(pair),
                 Err(error) => {

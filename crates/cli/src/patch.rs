@@ -13,7 +13,7 @@ use clap::ValueEnum;
 use serde_json::{Value, json};
 use server_files::private_files::make_private_folder;
 use server_files::signing_key::load_or_make;
-use sketch_model::{PointKind, Site, SourceLocation, Tier, TrackingPlan};
+use sketch_model::{Capabilities, PointKind, Site, SourceLocation, TrackingPlan};
 use slicer::{Alias, PlanRequest, plan_iteration, slice_from};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -174,7 +174,7 @@ fn only(mut plan: TrackingPlan, half: Half) -> TrackingPlan {
     // Nobody diagnoses by this build: whom a site tells of does not matter.
     plan.implied.clear();
     if half == Half::ControlFlow {
-        plan.tier = Tier::Inline;
+        plan.wants = Capabilities::hooks();
         plan.unwatched.append(&mut plan.watched);
     }
     plan

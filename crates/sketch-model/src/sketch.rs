@@ -1,8 +1,8 @@
 //! The failure sketch: what an engineer reads. Everything needed to draw it is in it.
 
 use crate::{
-    BuildId, CampaignId, Gap, LocationName, Predictor, PredictorClass, RunId, Schema, Score,
-    SourceLocation, Statement, ThreadIndex, Tier,
+    BuildId, CampaignId, Capabilities, Gap, LocationName, Predictor, PredictorClass, RunId, Schema,
+    Score, SourceLocation, Statement, ThreadIndex,
 };
 use serde::{Deserialize, Serialize};
 
@@ -100,7 +100,9 @@ pub struct Provenance {
     pub looks: u64,
     /// "inline branch recorder" or "Intel PT"
     pub control_flow: String,
-    pub tier: Tier,
+    /// What the machine of the drawn run offers.
+    #[serde(rename = "tier")]
+    pub capabilities: Capabilities,
     pub privacy: String,
     /// The failing run that is drawn; `None` before one was tracked.
     pub drawn_run: Option<RunId>,

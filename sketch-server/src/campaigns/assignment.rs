@@ -83,7 +83,12 @@ impl Assigner {
             true => given.get(&campaign.variant(plan)).copied().unwrap_or(0),
             false => 0,
         };
-        let plan = plans::next_for(&request.agent, request.tier, plans_of(campaign), &so_far);
+        let plan = plans::next_for(
+            &request.agent,
+            &request.capabilities,
+            plans_of(campaign),
+            &so_far,
+        );
         let variant = campaign.variant(plan.unwrap_or(0));
         if for_one_run {
             *given.entry(variant).or_default() += 1;
@@ -132,7 +137,7 @@ fn plans_of(campaign: &Campaign) -> &[PlanRuns] {
 mod tests {
     use super::*;
     use diagnosis::campaign::{BuildCounts, LocatedFailure, Stage, State};
-    use sketch_model::{AgentId, CampaignId, FailureKind, Tier};
+    use sketch_model::{AgentId, CampaignId, Capabilities, FailureKind};
     use test_support::records;
 
     fn tracking(id: u64, untracked_failures: u64) -> Campaign {
@@ -145,7 +150,7 @@ mod tests {
         };
         let (build, before) = (BuildId("ab".into()), BuildCounts::default());
         let campaign = Campaign::begin(CampaignId(id), build, "a".into(), failure, before, 2);
-        let plans = vec![PlanRuns::new(0, Tier::Inline)];
+        let plans = vec![PlanRuns::new(0, Capabilities::hooks())];
         let mut campaign = campaign.sliced(8).built(2, plans);
         campaign.learned.untracked_failures = untracked_failures;
         campaign
@@ -156,24 +161,28 @@ mod tests {
         campaign.rebuild().built(2, plans)
     }
 
-    fn request(tier: Tier) -> AssignmentsRequest {
+    fn request(capabilities: Capabilities) -> AssignmentsRequest {
         AssignmentsRequest {
             agent: AgentId("agent-1".into()),
-            tier,
+            capabilities,
             builds: vec![BuildId("ab".into())],
             seen: None,
             wait_s: 0,
         }
     }
 
-    fn ask(assigner: &Assigner, tier: Tier, campaigns: &[Campaign]) -> Option<VariantRef> {
-        let request = request(tier);
+    fn ask(
+        assigner: &Assigner,
+        offers: Capabilities,
+        campaigns: &[Campaign],
+    ) -> Option<VariantRef> {
+        let request = request(offers);
         let told = assigner.next(&request, &request.builds[0], campaigns);
         told.variant
     }
 
     fn first(campaigns: &[Campaign]) -> Option<CampaignId> {
-        let given = ask(&Assigner::default(), Tier::Watchpoints, campaigns);
+        let given = ask(&Assigner::default(), Capabilities::watchpoints(), campaigns);
         given.map(|variant| variant.campaign)
     }
 
@@ -185,20 +194,24 @@ mod tests {
 
     #[test]
     fn plans_are_given_out_evenly_by_what_agents_can_do() {
-        let plan = |(number, tier)| PlanRuns::new(number, tier);
-        let tiers = [Tier::Watchpoints, Tier::Watchpoints, Tier::Inline];
-        let plans = (0..).zip(tiers).map(plan).collect();
+        let plan = |(number, wants)| PlanRuns::new(number, wants);
+        let wants = [
+            Capabilities::watchpoints(),
+            Capabilities::watchpoints(),
+            Capabilities::hooks(),
+        ];
+        let plans = (0..).zip(wants).map(plan).collect();
         let campaign = with_plans(tracking(1, 2), plans);
         let assigner = Assigner::default();
-        let given = |tier| {
-            let given = ask(&assigner, tier, std::slice::from_ref(&campaign));
+        let given = |offers| {
+            let given = ask(&assigner, offers, std::slice::from_ref(&campaign));
             given.map(|variant| variant.plan)
         };
-        let watching: Vec<_> = (0..80).map(|_| given(Tier::IntelPt)).collect();
+        let watching: Vec<_> = (0..80).map(|_| given(Capabilities::intel_pt())).collect();
         let count = |plan| watching.iter().filter(|given| **given == plan).count();
         assert_eq!((count(None), count(Some(2))), (0, 0));
         assert!(count(Some(0)).abs_diff(count(Some(1))) <= 8, "{watching:?}");
-        assert_eq!(given(Tier::Inline), Some(2));
+        assert_eq!(given(Capabilities::hooks()), Some(2));
     }
 
     #[test]
@@ -212,7 +225,7 @@ mod tests {
         // The first question is the commonest failure's, the second is not.
         let assigner = Assigner::default();
         let given = |campaigns: &[Campaign]| {
-            let given = ask(&assigner, Tier::Watchpoints, campaigns);
+            let given = ask(&assigner, Capabilities::watchpoints(), campaigns);
             given.map(|variant| variant.campaign.0)
         };
         let both = [exhausted.clone(), fresh];
@@ -224,18 +237,18 @@ mod tests {
 
     #[test]
     fn an_answer_that_stands_is_the_same_until_something_changes() {
-        let plans = (0..2).map(|plan| PlanRuns::new(plan, Tier::Watchpoints));
+        let plans = (0..2).map(|plan| PlanRuns::new(plan, Capabilities::watchpoints()));
         let campaigns = [with_plans(tracking(1, 9), plans.collect()), tracking(2, 1)];
         let assigner = Assigner::default();
         let kept = AssignmentsRequest {
             wait_s: 30,
-            ..request(Tier::Watchpoints)
+            ..request(Capabilities::watchpoints())
         };
         let first = assigner.next(&kept, &kept.builds[0], &campaigns);
         assert!(first.variant.is_some() && first.tracked_share == 0.875);
         for _ in 0..20 {
             // What others ask for single runs does not move it.
-            ask(&assigner, Tier::Watchpoints, &campaigns);
+            ask(&assigner, Capabilities::watchpoints(), &campaigns);
             let again = assigner.next(&kept, &kept.builds[0], &campaigns);
             assert_eq!(again, first);
         }

@@ -163,8 +163,8 @@ async fn facts(service: &Arc<Service>, variant: VariantRef) -> Result<Option<Pat
 /// The fleet page shows the assignment that an agent was given.
 fn noted(service: &Service, request: &AssignmentsRequest, told: &Assignments) {
     for program in told.programs.iter().filter(|p| p.problem.is_none()) {
-        let (agent, tier) = (&request.agent, request.tier);
+        let (agent, offers) = (&request.agent, &request.capabilities);
         let fleet = &service.fleet;
-        fleet.told(agent, tier, &program.build, program.variant);
+        fleet.told(agent, offers, &program.build, program.variant);
     }
 }

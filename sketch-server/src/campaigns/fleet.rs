@@ -5,7 +5,7 @@
 //! outside.
 
 use parking_lot::Mutex;
-use sketch_model::{AgentId, BuildId, RunRecord, Tier, VariantRef};
+use sketch_model::{AgentId, BuildId, Capabilities, RunRecord, VariantRef};
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 use viewer::{AgentSeen, RunCost};
@@ -26,15 +26,21 @@ struct Seen {
 
 impl Fleet {
     /// An agent was given an assignment for a program.
-    pub fn told(&self, agent: &AgentId, tier: Tier, build: &BuildId, variant: Option<VariantRef>) {
-        self.with(&agent.0, tier, |agent| {
+    pub fn told(
+        &self,
+        agent: &AgentId,
+        offers: &Capabilities,
+        build: &BuildId,
+        variant: Option<VariantRef>,
+    ) {
+        self.with(&agent.0, offers, |agent| {
             agent.build = build.clone();
             agent.assigned = variant;
         });
     }
 
     pub fn ran(&self, record: &RunRecord) {
-        self.with(&record.agent.0, record.tier, |agent| {
+        self.with(&record.agent.0, &record.capabilities, |agent| {
             agent.build = record.build.clone();
             agent.gaps = record.gaps.clone();
             agent.privacy_key = record.secret_fingerprint();
@@ -60,7 +66,7 @@ impl Fleet {
         (seen.agents.len(), seen.forgotten)
     }
 
-    fn with(&self, name: &str, tier: Tier, change: impl FnOnce(&mut AgentSeen)) {
+    fn with(&self, name: &str, offers: &Capabilities, change: impl FnOnce(&mut AgentSeen)) {
         let now = now();
         let mut seen = self.seen.lock();
         let seen = &mut *seen;
@@ -73,7 +79,7 @@ impl Fleet {
             .entry(name.to_owned())
             .or_insert_with(|| AgentSeen {
                 agent: AgentId(name.to_owned()),
-                tier,
+                capabilities: offers.clone(),
                 build: BuildId(String::new()),
                 assigned: None,
                 first: now,
@@ -84,7 +90,7 @@ impl Fleet {
                 privacy_key: None,
             });
         agent.last = now;
-        agent.tier = tier;
+        agent.capabilities = offers.clone();
         change(agent);
     }
 }

@@ -21,8 +21,8 @@ use lru::LruCache;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use sketch_model::{
-    AgentId, Assignments, AssignmentsRequest, BuildId, CampaignId, Execution, FailureKind,
-    RunRecord, Schema, SiteId, Tier, VariantRef,
+    AgentId, Assignments, AssignmentsRequest, BuildId, CampaignId, Capabilities, Execution,
+    FailureKind, RunRecord, Schema, SiteId, VariantRef,
 };
 use std::collections::HashSet;
 use std::num::NonZeroUsize;
@@ -108,7 +108,8 @@ pub async fn assign(
 pub struct SingleQuestion {
     agent: AgentId,
     build: BuildId,
-    tier: Tier,
+    #[serde(rename = "tier")]
+    capabilities: Capabilities,
 }
 
 /// What they read.
@@ -129,13 +130,17 @@ pub async fn assign_one(
     Extension(principal): Extension<Principal>,
     body: Upload,
 ) -> Result<Json<SingleAnswer>, Refusal> {
-    let SingleQuestion { agent, build, tier } = body.read("assignment request").await?;
+    let SingleQuestion {
+        agent,
+        build,
+        capabilities,
+    } = body.read("assignment request").await?;
     check_id("agent id", &agent.0)?;
     principal.speaks_for(&agent)?;
     known_build(&service, &build).await?;
     let request = AssignmentsRequest {
         agent,
-        tier,
+        capabilities,
         builds: vec![build],
         seen: None,
         wait_s: 0,

@@ -119,7 +119,7 @@ fn prepare(
             discovered: learned.beyond_sigma(),
             promotions: learned.promotions.clone(),
             fleet: Some(Fleet {
-                tiers: learned.fleet.clone(),
+                offers: learned.fleet.clone(),
                 watching_given_up: learned.watching_given_up,
             }),
         };

@@ -6,7 +6,7 @@ use crate::service_support::double::{self, Double};
 use crate::service_support::records::{crash, untracked};
 use crate::service_support::{Reply, Server, config};
 use server_files::{Role, TokenFile};
-use sketch_model::{AgentId, AssignmentsRequest, Tier};
+use sketch_model::{AgentId, AssignmentsRequest, Capabilities};
 use std::path::Path;
 
 struct Tokens {
@@ -38,7 +38,7 @@ fn record(agent: &str) -> Vec<u8> {
 fn question() -> Vec<u8> {
     let request = AssignmentsRequest {
         agent: AgentId("agent-1".into()),
-        tier: Tier::Inline,
+        capabilities: Capabilities::hooks(),
         builds: vec![double::build()],
         seen: None,
         wait_s: 0,

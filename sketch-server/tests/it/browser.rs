@@ -6,7 +6,7 @@ use crate::service_support::Server;
 use crate::service_support::double::{self, Double};
 use crate::service_support::records::{crash, tracked, untracked, variant};
 use server_files::{Role, TokenFile};
-use sketch_model::{AgentId, AssignmentsRequest, CampaignState, Outcome, Tier};
+use sketch_model::{AgentId, AssignmentsRequest, CampaignState, Capabilities, Outcome};
 use std::collections::HashMap;
 use test_support::browser::chromium::{Browser, Scheme};
 use test_support::browser::site::{Served, Site};
@@ -57,7 +57,7 @@ fn every_page_loads_without_a_complaint_and_asks_for_nothing_elsewhere() {
     assert!(seen.first > 0 && seen.first <= seen.last);
     let request = AssignmentsRequest {
         agent: AgentId("<script>alert(1)</script>\u{202e}".into()),
-        tier: Tier::Watchpoints,
+        capabilities: Capabilities::watchpoints(),
         builds: vec![double::build()],
         seen: None,
         wait_s: 0,

@@ -6,8 +6,8 @@ use crate::service_support::records::{crash, tracked, untracked};
 use diagnosis::campaign::{Campaign, FIRST_SIGMA, LocatedFailure};
 use sketch_model::{
     AgentId, Assignments, AssignmentsRequest, CampaignId, CampaignState, CampaignSummary,
-    Execution, FailureKind, FailureSketch, Outcome, PredictorClass, Privacy, ProgramAssignment,
-    Slice, Tier, VariantRef,
+    Capabilities, Execution, FailureKind, FailureSketch, Outcome, PredictorClass, Privacy,
+    ProgramAssignment, Slice, VariantRef,
 };
 use sketch_server::UNTRACKED_SHARE;
 use sketch_server::storage::{BuildCounts, Changes, Revised, Storage};
@@ -20,7 +20,7 @@ const FAILING: [u32; 2] = [120, 110];
 fn assignment(server: &Server) -> ProgramAssignment {
     let request = AssignmentsRequest {
         agent: AgentId("agent-1".into()),
-        tier: Tier::Inline,
+        capabilities: Capabilities::hooks(),
         builds: vec![double::build()],
         seen: None,
         wait_s: 0,

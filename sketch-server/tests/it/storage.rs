@@ -4,8 +4,8 @@
 use crate::storage_support::{Place, campaign, filed, new, run, sketch};
 use diagnosis::campaign::{PlanRuns, Steering};
 use sketch_model::{
-    AgentId, BuildId, CampaignId, CampaignState, ClockTie, Gap, Placement, RunRecord, Schema,
-    Slice, Tier, VariantRef,
+    AgentId, BuildId, CampaignId, CampaignState, Capabilities, ClockTie, Gap, Placement, RunRecord,
+    Schema, Slice, VariantRef,
 };
 use sketch_server::storage::{
     Arrival, BlobId, BuildCounts, Changes, CountedAs, Database, IterationRecord, Retention,
@@ -151,7 +151,7 @@ async fn campaigns_builds_slices_and_all_sketch_versions_read_back(place: Place)
     };
     let iteration = IterationRecord {
         variant: records::variant(1, 1, 0),
-        plan: records::plan(Tier::Inline),
+        plan: records::plan(Capabilities::hooks()),
         placement: Placement {
             places: vec![1, 0],
             ..Placement::default()
@@ -228,7 +228,7 @@ async fn a_campaign_is_written_only_over_what_was_read(place: Place) {
         campaign: stopped,
         revision,
     };
-    let plans = vec![PlanRuns::new(0, Tier::Inline)];
+    let plans = vec![PlanRuns::new(0, Capabilities::hooks())];
     let mine = Revised {
         campaign: campaign.sliced(7).built(2, plans),
         revision,
@@ -324,7 +324,7 @@ async fn old_and_surplus_records_go_and_counts_stay(place: Place) {
         iteration,
         plan: 0,
     };
-    let plans = || vec![PlanRuns::new(0, Tier::Inline)];
+    let plans = || vec![PlanRuns::new(0, Capabilities::hooks())];
     let first = campaign(1, 10).sliced(9).built(2, plans());
     let tracking = first.steer(Steering::Widen).unwrap().built(4, plans());
     let changes = Changes {

@@ -3,9 +3,9 @@
 use crate::common::*;
 use proptest::prelude::*;
 use sketch_model::{
-    LocationName, PointKind, Promotion, Purpose, Schema, Site, SiteId, Slice, SliceEntry,
-    SourceLocation, Statement, StatementId, SyncOp, Tier, TrackPoint, TrackingPlan, WATCH_SLOTS,
-    Witness,
+    Capabilities, LocationName, PointKind, Promotion, Purpose, Schema, Site, SiteId, Slice,
+    SliceEntry, SourceLocation, Statement, StatementId, SyncOp, TrackPoint, TrackingPlan,
+    WATCH_SLOTS, Witness,
 };
 use slicer::{PlanRequest, Program, backward_slice, plan_iteration};
 use std::collections::BTreeSet;
@@ -196,8 +196,15 @@ fn six_locations_are_split_over_two_plans_and_one_watches_nothing() {
     assert_eq!(watched, ["abcd", "ef", ""]);
     let unwatched: Vec<_> = plans.iter().map(|p| names(&p.unwatched).join("")).collect();
     assert_eq!(unwatched, ["ef", "abcd", "abcdef"]);
-    let tiers: Vec<Tier> = plans.iter().map(|p| p.tier).collect();
-    assert_eq!(tiers, [Tier::Watchpoints, Tier::Watchpoints, Tier::Inline]);
+    let wants: Vec<Capabilities> = plans.iter().map(|p| p.wants.clone()).collect();
+    assert_eq!(
+        wants,
+        [
+            Capabilities::watchpoints(),
+            Capabilities::watchpoints(),
+            Capabilities::hooks()
+        ]
+    );
     let difference = plans[0].diff(&plans[1]);
     assert!(difference.added.is_empty() && difference.removed.is_empty());
     assert_eq!(difference.moved.len(), 6);
@@ -314,7 +321,7 @@ fn random_slices_give_consistent_plans() {
         let plans = plans(&program, &slice, sigma);
         prop_assert_eq!(&plans, &self::plans(&program, &slice, sigma));
         let last = plans.last().expect("always the plan that watches nothing");
-        prop_assert!(last.watched.is_empty() && last.tier == Tier::Inline);
+        prop_assert!(last.watched.is_empty() && last.wants == Capabilities::hooks());
         let wanted: BTreeSet<&LocationName> = last.unwatched.iter().collect();
         let by_sites: BTreeSet<&LocationName> = last
             .sites

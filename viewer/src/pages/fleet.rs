@@ -8,7 +8,7 @@ use crate::numbers::{count, date};
 use crate::shell::{self, Frame, document};
 use crate::table::{Name, figure, short, table, words};
 use maud::{Markup, html};
-use sketch_model::{AgentId, BuildId, Gap, Tier, VariantRef};
+use sketch_model::{AgentId, BuildId, Capabilities, Gap, VariantRef};
 use std::collections::BTreeSet;
 
 /// Runs of one kind, and the CPU time they took together.
@@ -23,7 +23,7 @@ pub struct RunCost {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentSeen {
     pub agent: AgentId,
-    pub tier: Tier,
+    pub capabilities: Capabilities,
     pub build: BuildId,
     /// What it was last told to run.
     pub assigned: Option<VariantRef>,
@@ -88,7 +88,7 @@ fn row(a: &AgentSeen) -> Markup {
                 @if let Some(key) = &a.privacy_key { span.fine { "values disguised by secret " code { (escape::visible(key, NAME_LIMIT)) } } }
                 @for gap in a.gaps.iter().take(3) { span.fine { (escape::visible(&gap.to_string(), NAME_LIMIT)) } }
             }
-            td data-label="Records with" { (a.tier) }
+            td data-label="Records with" { (a.capabilities) }
             td data-label="Runs now" {
                 @match a.assigned {
                     Some(v) => { a href={ "/campaigns/" (v.campaign) } { "campaign " (v.campaign) } ", iteration " (v.iteration) },

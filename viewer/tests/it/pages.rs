@@ -225,7 +225,7 @@ fn the_fleet_and_the_builds() {
     };
     let agent = AgentSeen {
         agent: AgentId("agent-1".to_owned()),
-        tier: Tier::Watchpoints,
+        capabilities: Capabilities::watchpoints(),
         build: BuildId("abc".to_owned()),
         assigned: Some(test_support::records::variant(7, 2, 0)),
         first: 0,

@@ -245,7 +245,7 @@ impl Recording<'_> {
             id: run_id(&recorder.agent.0, sys::unique_u64()),
             agent: recorder.agent.clone(),
             build: self.known.build.clone(),
-            tier: recorder.tier,
+            capabilities: recorder.capabilities.clone(),
             execution: self
                 .tracked
                 .map(|build| build.execution)

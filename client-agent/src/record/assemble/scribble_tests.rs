@@ -20,7 +20,8 @@ use runtime::layout::{
     WATCH_READY,
 };
 use sketch_model::{
-    AgentId, BuildId, CampaignId, Execution, Privacy, RuntimeAddress, Tier, VariantRef, WatchHit,
+    AgentId, BuildId, CampaignId, Capabilities, Execution, Privacy, RuntimeAddress, VariantRef,
+    WatchHit,
 };
 use std::{
     cell::{Cell, LazyCell},
@@ -71,7 +72,7 @@ static PROGRAM: LazyLock<KnownProgram> = LazyLock::new(|| {
 fn recorder() -> Recorder {
     Recorder {
         agent: AgentId("test".into()),
-        tier: Tier::Watchpoints,
+        capabilities: Capabilities::watchpoints(),
         pt: None,
         preload: Err("not needed".into()),
         failing_exits: vec![3],

@@ -8,8 +8,8 @@ use flate2::read::GzDecoder;
 use pt_decoder::StatementMap;
 use pt_decoder::worker::{Answer, Job, Limits, WorkerError, decode_isolated, run_job};
 use sketch_model::{
-    BuildId, CpuModel, FailureKind, Outcome, PtBuffer, PtRecord, RunRecord, SidebandKind,
-    StatementId, Tier,
+    BuildId, Capabilities, CpuModel, FailureKind, Outcome, PtBuffer, PtRecord, RunRecord,
+    SidebandKind, StatementId,
 };
 use std::io::Read;
 use std::path::Path;
@@ -164,7 +164,8 @@ fn a_crash_comes_back_as_statements_and_as_a_failure() {
         );
 
         let run: RunRecord = serde_json::from_slice(&place.read("run.json")).unwrap();
-        assert_eq!((&run.build, run.tier), (&build, Tier::IntelPt));
+        let offers = Capabilities::intel_pt();
+        assert_eq!((&run.build, &run.capabilities), (&build, &offers));
         let Outcome::Failure(failure) = &run.outcome else {
             panic!("{:?}", run.outcome);
         };

@@ -20,9 +20,9 @@ use crate::ranking::{Nearness, rank};
 use crate::sketch::builder::{FailureWords, SketchInputs, build};
 use crate::sketch::explanation::{causes, explanation};
 use sketch_model::{
-    BestPredictor, CampaignId, Execution, FailureKind, FailureSketch, Gap, LocationName, Placement,
-    PlanCounts, PredictorClass, Privacy, Provenance, Ranking, RunRecord, Slice, Statement,
-    StatementId, Tier, TracedRun, TrackingPlan, VariantRef,
+    BestPredictor, CampaignId, Capabilities, Execution, FailureKind, FailureSketch, Gap,
+    LocationName, Placement, PlanCounts, PredictorClass, Privacy, Provenance, Ranking, RunRecord,
+    Slice, Statement, StatementId, TracedRun, TrackingPlan, VariantRef,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -94,7 +94,7 @@ struct Drawable {
     execution: Execution,
     run: DecodedRun,
     observations: Observations,
-    tier: Tier,
+    capabilities: Capabilities,
 }
 
 /// What a look at the population says, and the sketch that shows it.
@@ -186,7 +186,7 @@ impl Iteration {
         self.governed.privacy.insert(record.privacy);
         let key = record.secret_fingerprint();
         self.governed.privacy_keys.extend(key);
-        self.count(run, record.tier);
+        self.count(run, record.capabilities.clone());
     }
 
     /// Adds a run of P by its trace, which counts for a campaign.
@@ -206,10 +206,10 @@ impl Iteration {
         let mut run = of_trace(&input, &stratum.plan);
         run.trace.gaps.extend(stored.gaps.iter().cloned());
         self.governed.privacy.insert(stored.privacy);
-        self.count(run, stored.tier);
+        self.count(run, stored.capabilities.clone());
     }
 
-    fn count(&mut self, run: DecodedRun, tier: Tier) {
+    fn count(&mut self, run: DecodedRun, capabilities: Capabilities) {
         let execution = run.trace.execution;
         let Some(stratum) = self.stratum_mut(execution) else {
             return;
@@ -233,7 +233,7 @@ impl Iteration {
                 execution,
                 run,
                 observations,
-                tier,
+                capabilities,
             });
         }
     }
@@ -342,7 +342,7 @@ impl Iteration {
             }
         }
         if let Some(drawn) = drawn {
-            provenance.tier = drawn.tier;
+            provenance.capabilities = drawn.capabilities.clone();
             if drawn.run.by_trace {
                 provenance.control_flow = "Intel PT".to_owned();
             }
@@ -500,7 +500,7 @@ fn provenance(campaign: &Campaign, slice: &Slice, counts: BuildCounts) -> Proven
         predictors_tested: 0,
         looks: 0,
         control_flow: "inline branch recorder".into(),
-        tier: Tier::Inline,
+        capabilities: Capabilities::hooks(),
         privacy: "values as recorded".into(),
         drawn_run: None,
         untracked_failure_rate: rate(campaign.learned.untracked_failures, counts.untracked_runs),

@@ -38,8 +38,8 @@ use crate::ranking::stop_rule::IterationResult;
 use serde::{Deserialize, Serialize};
 use sketch_model::Promotion;
 use sketch_model::{
-    BestPredictor, BuildId, CampaignId, CampaignSummary, FailureSignature, Seen, StatementId, Tier,
-    VariantRef,
+    BestPredictor, BuildId, CampaignId, CampaignSummary, Capabilities, Capability,
+    FailureSignature, Seen, StatementId, VariantRef,
 };
 use std::collections::BTreeSet;
 use traced_runs::TracedRuns;
@@ -112,7 +112,7 @@ pub struct Learned {
     pub untracked_failures: u64,
     /// What the agents that reported runs of the program can do.
     #[serde(default)]
-    pub fleet: BTreeSet<Tier>,
+    pub fleet: BTreeSet<Capabilities>,
     pub sketch_version: u32,
     pub best: Option<BestPredictor>,
     /// What the stop rule has seen, oldest first; only the last is needed.
@@ -415,7 +415,8 @@ impl Campaign {
 
     /// Whether traced runs of P may come.
     pub fn expects_traces(&self) -> bool {
-        self.learned.fleet.contains(&Tier::IntelPt)
+        let mut fleet = self.learned.fleet.iter();
+        fleet.any(|offers| offers.has(Capability::IntelPt))
     }
 
     /// Takes note of a verdict that a traced run of P brought. It may end the

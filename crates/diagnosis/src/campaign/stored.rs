@@ -13,7 +13,7 @@
 use super::counts::{PlanRuns, RunCounts};
 use super::{SettledBy, Stage, State, Tracking};
 use serde::{Deserialize, Serialize};
-use sketch_model::{CampaignState, Tier};
+use sketch_model::{CampaignState, Capabilities};
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct StoredState {
@@ -61,7 +61,7 @@ impl StoredState {
                 failing: counted.failing,
                 successful: counted.successful,
                 otherwise: counted.otherwise,
-                ..PlanRuns::new(0, Tier::Inline)
+                ..PlanRuns::new(0, Capabilities::hooks())
             });
         }
         Stage::Tracking(tracking)

@@ -93,7 +93,7 @@ fn provenance(sigma: u32, failing: u64, successful: u64) -> Provenance {
         predictors_tested: 0,
         looks: 1,
         control_flow: "inline branch recorder".to_owned(),
-        tier: Tier::Watchpoints,
+        capabilities: Capabilities::watchpoints(),
         privacy: "values".to_owned(),
         drawn_run: None,
         untracked_failure_rate: None,

@@ -4,7 +4,7 @@
 //! decides about each run by itself: by the share that stays with P, the share of a
 //! probation, and the expiry. So one answer may stand for many runs, until it changes.
 
-use crate::{AgentId, BuildId, FailureKind, Schema, Tier, VariantRef};
+use crate::{AgentId, BuildId, Capabilities, FailureKind, Schema, VariantRef};
 use serde::{Deserialize, Serialize};
 
 /// What an agent says when it asks what to run.
@@ -12,7 +12,8 @@ use serde::{Deserialize, Serialize};
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AssignmentsRequest {
     pub agent: AgentId,
-    pub tier: Tier,
+    #[serde(rename = "tier")]
+    pub capabilities: Capabilities,
     /// The builds that it runs.
     pub builds: Vec<BuildId>,
     /// The tag of the answer that it has.

@@ -281,7 +281,11 @@ impl Desk {
             .unwrap_or_else(|| Revised::new(self.new_campaign(&record.build, failure, before)));
         // What somebody decoded before sending comes from no agent of the fleet.
         if record.pt.as_ref().is_none_or(|pt| pt.decoded.is_none()) {
-            revised.campaign.learned.fleet.insert(record.tier);
+            revised
+                .campaign
+                .learned
+                .fleet
+                .insert(record.capabilities.clone());
         }
         if counted_as == CountedAs::Untracked {
             revised.campaign.learned.untracked_failures += 1;
@@ -337,7 +341,7 @@ impl Desk {
             return Ok(());
         };
         campaign.count(variant.plan, counted_as);
-        campaign.learned.fleet.insert(record.tier);
+        campaign.learned.fleet.insert(record.capabilities.clone());
         if counted_as != CountedAs::OtherFailure {
             iteration.add(record, traced.as_ref());
         }

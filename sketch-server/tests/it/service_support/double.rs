@@ -8,9 +8,9 @@ use diagnosis::campaign::LocatedFailure;
 use diagnosis::campaign::iteration::ProgramCode;
 use diagnosis::{CodeMap, FunctionCode};
 use sketch_model::{
-    BuildId, DependenceKind, FailureReport, LocationName, Mapping, Placement, PointKind,
-    RuntimeAddress, Schema, Slice, SliceEntry, Statement, StatementId, StaticAddress, SyncOp, Tier,
-    TrackPoint, TrackingPlan, Why,
+    BuildId, Capabilities, DependenceKind, FailureReport, LocationName, Mapping, Placement,
+    PointKind, RuntimeAddress, Schema, Slice, SliceEntry, Statement, StatementId, StaticAddress,
+    SyncOp, TrackPoint, TrackingPlan, Why,
 };
 use sketch_server::workshop::{BuildCode, TrackedBinary, Workshop, WorkshopError};
 use slicer::{Iteration, PlanRequest};
@@ -204,8 +204,8 @@ impl Workshop for Double {
             watched: watching(variant == 0),
             unwatched: watching(variant != 0),
             ..records::plan(match variant < self.watching {
-                true => Tier::Watchpoints,
-                false => Tier::Inline,
+                true => Capabilities::watchpoints(),
+                false => Capabilities::hooks(),
             })
         };
         let plans = (0..=self.watching).map(plan).collect();

@@ -10,7 +10,9 @@ pub const ADDRESS: RuntimeAddress = RuntimeAddress(0x1000);
 
 /// One tick a nanosecond, exact to 5.
 pub fn record(threads: Vec<ThreadRecord>, hits: Vec<WatchHit>) -> RunRecord {
-    let run = successful("r1").on(Tier::Watchpoints).tracked(VARIANT);
+    let run = successful("r1")
+        .on(Capabilities::watchpoints())
+        .tracked(VARIANT);
     RunRecord {
         sampling_probability: 0.5,
         clock: ClockTie {
