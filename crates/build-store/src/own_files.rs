@@ -9,8 +9,8 @@
 //! The root is what `--root` says. Without it, it is the folder that all compile
 //! folders and main sources have in common (or each of the two, if they have nothing in
 //! common), and that is the file's own word. So it counts only where it holds the binary
-//! itself or the folder that the command is run in: whoever registers a stranger's file
-//! does not keep it among their keys.
+//! itself or the folder that the command is run in: nobody registers a stranger's file
+//! from the folder that holds their private keys.
 
 use std::collections::HashSet;
 use std::fmt;

@@ -1,4 +1,4 @@
-//! A run in terms of statements: probes and watchpoint hits on one time scale.
+//! A run in terms of statements: hook records and watchpoint hits on one time scale.
 //!
 //! The order in which events were *handled* proves nothing about the order in
 //! which accesses happened. Each event therefore carries the interval in which

@@ -1,7 +1,7 @@
-//! From a run record to a trace: probes become events, watchpoint hits are
+//! From a run record to a trace: hook records become events, watchpoint hits are
 //! merged into the thread that made them.
 //!
-//! Each event gets the interval in which it must have happened. A probe brings
+//! Each event gets the interval in which it must have happened. A hook record has
 //! its own (the counter before and after the access). A point in the program
 //! (branch, call, start of a synchronisation call) is one reading, so both ends
 //! are equal. Hits are placed by [`super::hits`].
