@@ -1,5 +1,5 @@
-//! What commands and server both open: the token file, the signing key, and files
-//! that nobody else may read.
+//! What commands and server both open: the token file, the signing key, and the files
+//! that nobody else may read (`private_files`, which the agent uses, too).
 //!
 //! A crate of its own, so that `failsketch token` and `failsketch patch` need no server.
 
