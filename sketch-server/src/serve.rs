@@ -1,8 +1,6 @@
 //! Starting and stopping the whole server.
 
 use crate::access::Gate;
-use crate::builds::llvm_workshop::LlvmWorkshop;
-use crate::builds::workshop::Workshop;
 use crate::campaigns::assignment::Assigner;
 use crate::campaigns::assignment_feed::Standing;
 use crate::campaigns::engine;
@@ -17,6 +15,8 @@ use crate::http::upload;
 use crate::jobs::prepare_iteration::Tools;
 use crate::storage::{BlobPlace, Blobs, Database, Retention, Storage, StorageError, keep_sweeping};
 use crate::traces::decode::TraceReader;
+use build_analysis::llvm_workshop::LlvmWorkshop;
+use build_analysis::workshop::Workshop;
 use server_files::private_files::{
     make_private_folder, open_lock_file, tighten_data, tighten_folder,
 };

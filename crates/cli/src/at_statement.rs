@@ -4,8 +4,8 @@
 //! A line that several functions share (a template, an inline function) means all of
 //! them at once.
 
-use crate::loaded::find_build;
 use anyhow::{Context, Result, bail};
+use build_analysis::loaded_build::find_build;
 use build_store::RegisteredBuild;
 use slicer::{Criterion, Program};
 use std::collections::BTreeSet;

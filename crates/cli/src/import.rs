@@ -11,11 +11,11 @@ mod record;
 
 use crate::connection::{Connection, Trust};
 use anyhow::{Context, Result, bail};
+use build_analysis::trace_map::TraceMap;
 use build_store::{BuildStore, RegisteredBuild};
 use pt_decoder::PerfRecording;
 use pt_decoder::worker::{self, Answer, Job, Limits};
 use sketch_model::{Gap, PtRecord, RunRecord, SourceLocation};
-use sketch_server::TraceMap;
 use slicer::Program;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -74,7 +74,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         &arguments.binaries,
         folder.path(),
     )?;
-    let program = build.as_ref().map(crate::graph::program).transpose()?;
+    let program = build
+        .as_ref()
+        .map(build_analysis::bitcode_child::program)
+        .transpose()?;
     let id = build.as_ref().map(|it| it.manifest().build_id.clone());
     let (map, branches) = match (&build, &program, &id) {
         (Some(build), Some(program), Some(id)) => {

@@ -6,9 +6,9 @@
 //! trust the server trust the patch.
 
 use crate::at_statement::AtStatement;
-use crate::loaded::Loaded;
 use crate::timings::Timings;
 use anyhow::{Context, Result, bail};
+use build_analysis::loaded_build::Loaded;
 use clap::ValueEnum;
 use serde_json::{Value, json};
 use server_files::private_files::make_private_folder;

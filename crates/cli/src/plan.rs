@@ -4,8 +4,8 @@
 //! what changes from one σ to another. Nothing is built.
 
 use crate::at_statement::AtStatement;
-use crate::loaded::Loaded;
 use anyhow::{Result, bail};
+use build_analysis::loaded_build::Loaded;
 use clap::ValueEnum;
 use sketch_model::{Slice, SourceLocation, TrackingPlan};
 use slicer::{Alias, PlanRequest, plan_iteration, slice_from};

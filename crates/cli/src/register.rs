@@ -75,7 +75,8 @@ pub fn run(arguments: &RegisterArguments) -> Result<()> {
         anyhow::ensure!(folder.is_dir(), "{} is not a folder", folder.display());
     }
     let make = |build: &BuildId, modules: &[NewModule<'_>]| {
-        crate::graph::make(build, modules, options.sandbox).map_err(|error| format!("{error:#}"))
+        build_analysis::bitcode_child::make(build, modules, options.sandbox)
+            .map_err(|error| format!("{error:#}"))
     };
     let result = store.register_with_graph(&arguments.binary, &options, &mut show, &make);
     bar.finish_and_clear();

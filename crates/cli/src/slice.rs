@@ -58,7 +58,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let program = if arguments.from_bitcode {
         from_bitcode(&build, &mut timings)?
     } else {
-        let program = crate::graph::program(&build)?;
+        let program = build_analysis::bitcode_child::program(&build)?;
         timings.ended("graph");
         program
     };

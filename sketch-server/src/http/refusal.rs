@@ -1,11 +1,11 @@
 //! Refusals over HTTP: a status and one clear sentence, as JSON, and a reason
 //! that the metrics count.
 
-use crate::builds::workshop::WorkshopError;
 use crate::campaigns::engine::{EngineGone, NotSteered};
 use crate::storage::StorageError;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use build_analysis::workshop::WorkshopError;
 use serde::{Deserialize, Serialize};
 
 /// Why a request was refused, in words few enough to count by.

@@ -5,9 +5,9 @@
 //! which are named by content: a job that dies with its server is simply run
 //! again.
 
-use crate::builds::workshop::{TrackedBinary, Workshop, WorkshopError};
 use crate::storage::{Blobs, IterationRecord, StorageError};
 use crate::traces::decode::TraceReader;
+use build_analysis::workshop::{TrackedBinary, Workshop, WorkshopError};
 use code_patch::{SecretKey, Terms};
 use diagnosis::campaign::Campaign;
 use sketch_model::{BuildId, CampaignId, Slice, TrackingPlan};

@@ -4,13 +4,16 @@
 //! object before it, so that all its addresses differ, as they do in a tracked
 //! build. Where the failing instruction and the call lie is found by decoding.
 
+use build_analysis::workshop::BuildCode;
+use build_analysis::{
+    code_map::{BinaryCode, StatementTable},
+    symbols::Symbols,
+};
 use diagnosis::campaign::iteration::ProgramCode;
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind};
 use sketch_model::{
     BuildId, FailureReport, Mapping, RuntimeAddress, Statement, StatementId, StaticAddress,
 };
-use sketch_server::workshop::BuildCode;
-use sketch_server::{BinaryCode, StatementTable, Symbols};
 use slicer::{ModuleInput, Program};
 use std::path::Path;
 use std::process::Command;

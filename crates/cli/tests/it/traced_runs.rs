@@ -4,11 +4,12 @@
 //! separates failing from successful runs. No tracked build ever runs.
 
 use crate::support::{FAILSKETCH, Place};
+use build_analysis::llvm_workshop::LlvmWorkshop;
 use sketch_model::{
     CampaignState, CampaignSummary, CpuModel, FailureSketch, Gap, Predictor, PredictorClass,
     PtBuffer, PtRecord, RunId, RunRecord, SidebandKind,
 };
-use sketch_server::{EngineHandle, LlvmWorkshop, ServerConfig, serve_with};
+use sketch_server::{EngineHandle, ServerConfig, serve_with};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

@@ -13,12 +13,12 @@
 mod orders;
 mod traces;
 
-use crate::builds::trace_map::TraceMap;
-use crate::builds::workshop::{BuildCode, WorkshopError};
 use crate::jobs::prepare_iteration::Tools;
 use crate::storage::{
     Arrival, BuildCounts, Changes, CountedAs, Filing, Revised, Storage, StorageError, StoredRun,
 };
+use build_analysis::trace_map::TraceMap;
+use build_analysis::workshop::{BuildCode, WorkshopError};
 use diagnosis::campaign::iteration::Iteration;
 use diagnosis::campaign::traced_runs::KeptTrace;
 use diagnosis::campaign::{Campaign, LocatedFailure};

@@ -6,8 +6,8 @@
 //! sketch then needs no tracked build at all; σ and iterations are left alone.
 
 use super::Desk;
-use crate::builds::trace_map::TraceMap;
 use crate::storage::{BuildCounts, Changes, Revised, StorageError};
+use build_analysis::trace_map::TraceMap;
 use diagnosis::campaign::Campaign;
 use diagnosis::campaign::iteration::Iteration;
 use diagnosis::campaign::traced_runs::{KeptTrace, StoredTrace, TRACED, traced_plan};

@@ -4,6 +4,7 @@
 //! Statement ids are positions in the slice, static addresses are 0x1000 plus
 //! the line, and a tracked build's bytes name its plan.
 
+use build_analysis::workshop::{BuildCode, TrackedBinary, Workshop, WorkshopError};
 use diagnosis::campaign::LocatedFailure;
 use diagnosis::campaign::iteration::ProgramCode;
 use diagnosis::{CodeMap, FunctionCode};
@@ -12,7 +13,6 @@ use sketch_model::{
     RuntimeAddress, Schema, Slice, SliceEntry, Statement, StatementId, StaticAddress, SyncOp, Tier,
     TrackPoint, TrackingPlan, Why,
 };
-use sketch_server::workshop::{BuildCode, TrackedBinary, Workshop, WorkshopError};
 use slicer::{Iteration, PlanRequest};
 use std::sync::Arc;
 use test_support::records;

@@ -13,7 +13,7 @@ pub struct Loaded {
 
 impl Loaded {
     pub fn of(build: RegisteredBuild) -> Result<Loaded> {
-        let program = crate::graph::program(&build)?;
+        let program = crate::bitcode_child::program(&build)?;
         Ok(Loaded { build, program })
     }
 
