@@ -6,44 +6,100 @@
 //! runtime's hooks) are passed over: the failing statement is the innermost one
 //! that the program's authors wrote.
 
-use super::symbols::{CodeFrame, Symbols};
+use crate::BuildError;
 use diagnosis::campaign::{LocatedFailure, is_abort};
-use sketch_model::{BuildId, FailureKind, FailureReport, StackFrame, Statement, StatementId};
+use formats::address_map::{AddressMap, CodeFrame};
+use sketch_model::{FailureKind, FailureReport, StackFrame, Statement, StatementId};
 use std::collections::{BTreeSet, HashSet};
 
-/// Finds the statements of a failure, or `None` if no frame of the failing
-/// thread lies in code of the program that has statements.
+/// A failure that lies in no statement of the program, and what to do about it.
+#[derive(Debug, thiserror::Error)]
+pub enum Unlocated {
+    #[error(
+        "the report holds no stack of the failing thread ({why}); see that the agent's runtime \
+         is loaded into the program"
+    )]
+    NoStack { why: String },
+    #[error(
+        "no frame of the failing thread lies in the program itself, only in {modules}; build \
+         those with `failsketch cc` and register them if the fault is theirs"
+    )]
+    OnlyElsewhere { modules: String },
+    #[error(
+        "{file}:{line} in {module} is no statement of this build: its module has no bitcode in \
+         the binary; compile that file with `failsketch cc` and register the build again"
+    )]
+    NoBitcode {
+        file: String,
+        line: u32,
+        module: String,
+    },
+    #[error(
+        "the instruction at {at:#x} of {module} has lost its line: the optimiser moved it to \
+         where function {function} begins ({file}:{line}), away from its statement; compile that \
+         file with less optimisation (-O0) and register the build again"
+    )]
+    LineLost {
+        at: u64,
+        function: String,
+        file: String,
+        line: u32,
+        module: String,
+    },
+    #[error(
+        "function {function} of {module} has no line for address {at:#x}: its module was built \
+         without debug info, or optimisation left no line there; compile it with `failsketch \
+         cc`, which adds -g, and register the build again"
+    )]
+    NoLine {
+        at: u64,
+        function: String,
+        module: String,
+    },
+    #[error(
+        "address {at:#x} of {module} lies in no function: the program jumped to where there is \
+         no code of its own, and no caller on the stack is known; compare the registered binary \
+         with the one that ran"
+    )]
+    NoFunction { at: u64, module: String },
+    #[error(transparent)]
+    Build(#[from] BuildError),
+}
+
+/// Finds the statements of a failure; `code` is what ran.
 ///
 /// For an abort, `condition_frame` says which of the statements is to blame:
 /// functions that exist to end the program are stepped out of.
 pub fn locate(
     report: &FailureReport,
-    build: &BuildId,
-    symbols: &Symbols,
-    statement_of: impl Fn(&CodeFrame) -> Option<Statement>,
+    code: &AddressMap,
+    described: impl Fn(StatementId) -> Option<Statement>,
     condition_frame: impl Fn(&[StatementId]) -> usize,
-) -> Option<LocatedFailure> {
-    let own = own_modules(report, build, symbols);
+) -> Result<LocatedFailure, Unlocated> {
+    let own = own_modules(report, code);
     let mut stacks = report.threads.iter().map(|thread| -> Vec<Statement> {
         let frames = thread.frames.iter();
         frames
             .filter(|frame: &&StackFrame| own.contains(frame.module.as_str()))
-            .flat_map(|frame| symbols.frames(frame.lookup))
-            .filter_map(|frame| statement_of(&frame))
+            .flat_map(|frame| code.frames(frame.lookup))
+            .filter_map(|frame| described(frame.statement?))
             .collect()
     });
     let (mut statements, others) = match report.kind {
         FailureKind::Hang => one_of_the_waiting(report, stacks.collect()),
-        _ => (stacks.next()?, Vec::new()),
+        _ => (stacks.next().unwrap_or_default(), Vec::new()),
     };
     if is_abort(&report.kind) {
         let ids: Vec<StatementId> = statements.iter().map(|s| s.id).collect();
         statements.drain(..condition_frame(&ids).min(ids.len()));
     }
     let mut statements = statements.into_iter();
-    Some(LocatedFailure {
+    let Some(failing) = statements.next() else {
+        return Err(why_unlocated(report, code));
+    };
+    Ok(LocatedFailure {
         kind: report.kind.clone(),
-        failing: statements.next()?,
+        failing,
         callers: statements.collect(),
         others,
         said: report.said.clone(),
@@ -76,24 +132,17 @@ fn one_of_the_waiting(
     (stacks.next().unwrap_or_default(), stacks.collect())
 }
 
-/// Why [`locate`] found nothing, and what to do about it.
-pub fn why_unlocated(
-    report: &FailureReport,
-    build: &BuildId,
-    symbols: &Symbols,
-    statement_of: impl Fn(&CodeFrame) -> Option<Statement>,
-) -> String {
+/// Why [`locate`] found nothing.
+fn why_unlocated(report: &FailureReport, code: &AddressMap) -> Unlocated {
     let stack = report.threads.first();
     let frames = stack.map_or(&[][..], |stack| &stack.frames);
     if frames.is_empty() {
         let why = stack.and_then(|stack| stack.truncated.as_deref());
-        return format!(
-            "the report holds no stack of the failing thread ({}); see that the agent's \
-             runtime is loaded into the program",
-            why.unwrap_or("none was captured")
-        );
+        return Unlocated::NoStack {
+            why: why.unwrap_or("none was captured").to_owned(),
+        };
     }
-    let own = own_modules(report, build, symbols);
+    let own = own_modules(report, code);
     let inside: Vec<&StackFrame> = frames
         .iter()
         .filter(|frame| own.contains(frame.module.as_str()))
@@ -101,49 +150,52 @@ pub fn why_unlocated(
     let Some(first) = inside.first() else {
         let elsewhere: BTreeSet<&str> = frames.iter().map(|f| f.module.as_str()).collect();
         let elsewhere: Vec<&str> = elsewhere.into_iter().collect();
-        return format!(
-            "no frame of the failing thread lies in the program itself, only in {}; build \
-             those with `failsketch cc` and register them if the fault is theirs",
-            elsewhere.join(", ")
-        );
+        return Unlocated::OnlyElsewhere {
+            modules: elsewhere.join(", "),
+        };
     };
-    let (module, at) = (&first.module, first.lookup.0);
-    let lines = inside.iter().flat_map(|frame| symbols.frames(frame.lookup));
-    let mut lines = lines.filter(|line| line.file.is_some() && line.line.is_some_and(|l| l > 0));
-    match (lines.next(), symbols.function_at(first.lookup)) {
-        (Some(line), _) if statement_of(&line).is_none() => format!(
-            "{}:{} in {module} is no statement of this build: its module has no bitcode in the \
-             binary; compile that file with `failsketch cc` and register the build again",
-            line.file.unwrap_or_default(),
-            line.line.unwrap_or(0)
-        ),
-        (_, Some(function)) => format!(
-            "function {} of {module} has no line for address {at:#x}: its module was built \
-             without debug info, or optimisation left no line there; compile it with \
-             `failsketch cc`, which adds -g, and register the build again",
-            function.name
-        ),
-        (_, None) => format!(
-            "address {at:#x} of {module} lies in no function: the program jumped to where there \
-             is no code of its own, and no caller on the stack is known; compare the registered \
-             binary with the one that ran"
-        ),
+    let (module, at) = (first.module.clone(), first.lookup.0);
+    let lines = inside.iter().flat_map(|frame| code.frames(frame.lookup));
+    let mut lines = lines
+        .filter(|frame| frame.statement.is_none())
+        .filter_map(|frame| {
+            let CodeFrame {
+                function,
+                file,
+                line,
+            } = frame.code;
+            Some((function.clone(), file.clone()?, (*line)?))
+        });
+    match (lines.next(), code.function_at(first.lookup)) {
+        // A loop's loads are hoisted without their lines, and then look like a part of
+        // the function's entry.
+        (Some((Some(function), file, line)), _) if code.has_statements_of(&function) => {
+            Unlocated::LineLost {
+                at,
+                function,
+                file,
+                line,
+                module,
+            }
+        }
+        (Some((_, file, line)), _) => Unlocated::NoBitcode { file, line, module },
+        (_, Some(function)) => Unlocated::NoLine {
+            at,
+            function: function.name.clone(),
+            module,
+        },
+        (_, None) => Unlocated::NoFunction { at, module },
     }
 }
 
 /// The paths under which the program itself was mapped: by build-id, P's or
-/// that of the binary the symbols come from. Where no mapping carries one, the
-/// first: the kernel maps the executable before anything else.
-fn own_modules<'a>(
-    report: &'a FailureReport,
-    build: &BuildId,
-    symbols: &Symbols,
-) -> HashSet<&'a str> {
-    let ours = |id: &BuildId| id == build || Some(id.0.as_str()) == symbols.build_id();
+/// that of the binary that ran. Where no mapping carries one, the first: the
+/// kernel maps the executable before anything else.
+fn own_modules<'a>(report: &'a FailureReport, code: &AddressMap) -> HashSet<&'a str> {
     let by_id: HashSet<&str> = report
         .mappings
         .iter()
-        .filter(|m| m.build_id.as_ref().is_some_and(ours))
+        .filter(|m| m.build_id.as_ref().is_some_and(|id| code.is_of(id)))
         .map(|m| m.path.as_str())
         .collect();
     if by_id.is_empty() {
@@ -151,54 +203,4 @@ fn own_modules<'a>(
         return first.map(|m| m.path.as_str()).into_iter().collect();
     }
     by_id
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use sketch_model::ThreadStack;
-    use test_support::records;
-
-    fn statement(function: &str, line: u32) -> Statement {
-        records::statement(line, function, "/src/pbzip2.c", line)
-    }
-
-    #[test]
-    fn a_hang_is_known_by_its_threads_whatever_their_order() {
-        let build = BuildId("ab12".into());
-        let thread = |tid, waits_for: &str| ThreadStack {
-            waits_for: Some(waits_for.into()),
-            ..records::stack(tid, &[])
-        };
-        let held = "the mutex at 0x10, which thread 2 holds";
-        let (first, second, third) = (
-            vec![statement("take_left", 8)],
-            vec![statement("take_right", 5)],
-            vec![statement("main", 1)],
-        );
-        let report = |threads| FailureReport {
-            threads,
-            ..records::report(FailureKind::Hang)
-        };
-        let waiting = "another thread to wake it at 0x20";
-        let one = report(vec![thread(1, waiting), thread(2, held), thread(3, held)]);
-        let other = report(vec![thread(1, held), thread(2, held), thread(3, waiting)]);
-        let picked = [
-            one_of_the_waiting(&one, vec![third.clone(), first.clone(), second.clone()]),
-            one_of_the_waiting(&other, vec![second.clone(), first.clone(), third.clone()]),
-        ];
-        assert_eq!(picked[0], picked[1]);
-        let (stack, others) = picked[0].clone();
-        let located = LocatedFailure {
-            kind: FailureKind::Hang,
-            failing: stack[0].clone(),
-            callers: Vec::new(),
-            others,
-            said: None,
-        };
-        assert_eq!(
-            located.signature(&build).0,
-            "ab12 hang take_right (pbzip2.c:5) & main (pbzip2.c:1) & take_left (pbzip2.c:8)"
-        );
-    }
 }

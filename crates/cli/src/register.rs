@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use build_analysis::BitcodeReader;
 use build_store::sandbox::Sandbox;
 use build_store::{
     BuildManifest, ForeignCode, ModuleStatus, NewModule, Progress, RegisterOptions, Roots,
@@ -74,9 +75,10 @@ pub fn run(arguments: &RegisterArguments) -> Result<()> {
     for folder in options.roots.root.iter().chain(&options.roots.also) {
         anyhow::ensure!(folder.is_dir(), "{} is not a folder", folder.display());
     }
+    let reader = BitcodeReader::this();
     let make = |build: &BuildId, modules: &[NewModule<'_>]| {
-        build_analysis::bitcode_child::make(build, modules, options.sandbox)
-            .map_err(|error| format!("{error:#}"))
+        let graph = reader.graph(build, modules, options.sandbox);
+        graph.map_err(|error| error.to_string())
     };
     let result = store.register_with_graph(&arguments.binary, &options, &mut show, &make);
     bar.finish_and_clear();

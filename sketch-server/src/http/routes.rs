@@ -27,7 +27,7 @@ use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::middleware::{from_fn, from_fn_with_state, map_response};
 use axum::response::Response;
-use build_analysis::workshop::Workshop;
+use build_analysis::BuildTools;
 use diagnosis::campaign::Campaign;
 use parking_lot::Mutex;
 use server_files::Role;
@@ -42,7 +42,7 @@ use utoipa_axum::routes;
 pub struct Service {
     pub storage: Arc<Storage>,
     pub blobs: Arc<Blobs>,
-    pub workshop: Arc<dyn Workshop>,
+    pub builds: Arc<dyn BuildTools>,
     pub engine: EngineHandle,
     pub assigner: Assigner,
     pub standing: Standing,

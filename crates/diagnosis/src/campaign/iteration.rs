@@ -8,7 +8,6 @@ use super::failure::{LocatedFailure, is_abort};
 use super::promotion::Findings;
 use super::traced_runs::{StoredTrace, TRACED};
 use super::{BuildCounts, Campaign, Verdict};
-use crate::evidence::attribution::CodeMap;
 use crate::evidence::decoded_run::DecodedRun;
 use crate::evidence::executed::executed;
 use crate::evidence::intel_pt::{TracedInput, add_trace, of_trace};
@@ -19,6 +18,7 @@ use crate::ranking::stop_rule::{self, FAR_ENOUGH, IterationResult, Power, best_o
 use crate::ranking::{Nearness, rank};
 use crate::sketch::builder::{FailureWords, SketchInputs, build};
 use crate::sketch::explanation::{causes, explanation};
+use formats::address_map::AddressMap;
 use sketch_model::{
     BestPredictor, FailureKind, FailureSketch, Gap, LocationName, Placement, PlanCounts,
     PredictorClass, Privacy, Provenance, Ranking, RunRecord, Slice, Statement, StatementId, Tier,
@@ -30,15 +30,13 @@ use std::sync::Arc;
 /// Failing runs that are kept for drawing one of them.
 const DRAWABLE_KEPT: usize = 8;
 
-/// The binary of a build: what its addresses are, and its statements with their text.
-pub trait ProgramCode: Send + Sync {
-    fn code_map(&self) -> &dyn CodeMap;
-    fn statement(&self, id: StatementId) -> Option<Statement>;
-}
+/// A statement of a build with its text.
+pub type Describe = Arc<dyn Fn(StatementId) -> Option<Statement> + Send + Sync>;
 
 /// What one iteration has shown.
 pub struct Iteration {
     slice: Slice,
+    describe: Describe,
     /// By plan: runs of different plans are never pooled.
     strata: BTreeMap<u32, Stratum>,
     discovered: BTreeSet<StatementId>,
@@ -66,7 +64,7 @@ struct Governed {
 struct Stratum {
     variant: VariantRef,
     plan: TrackingPlan,
-    code: Arc<dyn ProgramCode>,
+    code: Arc<AddressMap>,
     population: Population,
     failing: u64,
     successful: u64,
@@ -89,9 +87,10 @@ pub struct Look {
 }
 
 impl Iteration {
-    pub fn new(slice: Slice) -> Iteration {
+    pub fn new(slice: Slice, describe: Describe) -> Iteration {
         Iteration {
             slice,
+            describe,
             strata: BTreeMap::new(),
             discovered: BTreeSet::new(),
             findings: Findings::default(),
@@ -107,7 +106,7 @@ impl Iteration {
         variant: VariantRef,
         plan: TrackingPlan,
         placement: &Placement,
-        code: Arc<dyn ProgramCode>,
+        code: Arc<AddressMap>,
     ) {
         let stratum = Stratum {
             hooks: predictors::hooks(&plan, placement),
@@ -130,7 +129,7 @@ impl Iteration {
             return;
         };
         let plan = &stratum.plan;
-        let Some(mut run) = decode(record, plan, stratum.code.code_map()) else {
+        let Some(mut run) = decode(record, plan, &stratum.code) else {
             return;
         };
         let untraced = TracedRun {
@@ -275,9 +274,7 @@ impl Iteration {
         let stratum = number.and_then(|number| self.strata.get(&number));
         let stratum = stratum.or_else(|| self.strata.values().next());
         let statements = self.discovered.iter();
-        let others: Vec<Statement> = statements
-            .filter_map(|id| stratum?.code.statement(*id))
-            .collect();
+        let others: Vec<Statement> = statements.filter_map(|id| (self.describe)(*id)).collect();
         let mut provenance = provenance(campaign, &self.slice, counts);
         provenance.predictors_tested = ranking.tested;
         provenance.looks = ranking.looks;

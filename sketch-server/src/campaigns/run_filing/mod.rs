@@ -13,18 +13,18 @@
 mod orders;
 mod traces;
 
-use crate::jobs::prepare_iteration::Tools;
+use crate::jobs::Tools;
 use crate::storage::{
     Arrival, BuildCounts, Changes, CountedAs, Filing, Revised, Storage, StorageError, StoredRun,
 };
-use build_analysis::trace_map::TraceMap;
-use build_analysis::workshop::{BuildCode, WorkshopError};
+use build_analysis::{BuildError, TraceMap};
 use diagnosis::campaign::iteration::Iteration;
 use diagnosis::campaign::traced_runs::KeptTrace;
 use diagnosis::campaign::{Campaign, LocatedFailure};
+use formats::address_map::AddressMap;
 use lru::LruCache;
 use sketch_model::{
-    BuildId, CampaignId, FailureReport, FailureSignature, FailureSketch, Outcome, RunRecord,
+    BuildId, CampaignId, FailureReport, FailureSignature, FailureSketch, Outcome, RunRecord, Slice,
     VariantRef,
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -40,7 +40,7 @@ const CODES_KEPT: NonZeroUsize = NonZeroUsize::new(8).unwrap();
 /// Runs that are read back at once.
 const READ_BACK: usize = 256;
 
-pub struct Desk {
+pub struct RunFiling {
     runtime: Handle,
     storage: Arc<Storage>,
     tools: Tools,
@@ -49,7 +49,7 @@ pub struct Desk {
     iterations: HashMap<CampaignId, Iteration>,
     /// The last sketch of campaigns that are being tracked.
     published: HashMap<CampaignId, FailureSketch>,
-    codes: LruCache<(BuildId, Option<VariantRef>), Arc<dyn BuildCode>>,
+    codes: LruCache<(BuildId, Option<VariantRef>), Arc<AddressMap>>,
     trace_maps: LruCache<(BuildId, Option<VariantRef>), Arc<TraceMap>>,
     /// Traced successes of builds that have no campaign yet.
     waiting_traces: HashMap<BuildId, Vec<KeptTrace>>,
@@ -70,14 +70,14 @@ struct Failure {
     located: Result<LocatedFailure, String>,
 }
 
-impl Desk {
-    /// A desk that goes on where the storage says the last one left off.
+impl RunFiling {
+    /// Goes on where the storage says the last one left off.
     pub fn open(
         runtime: Handle,
         storage: Arc<Storage>,
         tools: Tools,
-    ) -> Result<Desk, StorageError> {
-        let mut desk = Desk {
+    ) -> Result<RunFiling, StorageError> {
+        let mut filing = RunFiling {
             runtime,
             shared: storage.heartbeat().is_some(),
             storage,
@@ -92,8 +92,8 @@ impl Desk {
             ahead: HashSet::new(),
             stale: true,
         };
-        desk.refresh()?;
-        Ok(desk)
+        filing.refresh()?;
+        Ok(filing)
     }
 
     pub fn pending(&self, most: usize) -> Result<Vec<StoredRun>, StorageError> {
@@ -101,11 +101,11 @@ impl Desk {
     }
 
     /// Files runs with all that follows from them.
-    pub fn take(&mut self, runs: &[StoredRun]) -> Result<(), StorageError> {
+    pub fn file(&mut self, batch: &[StoredRun]) -> Result<(), StorageError> {
         self.counts.clear();
         self.refresh()?;
-        let mut batch = Changes::default();
-        for run in runs {
+        let mut all = Changes::default();
+        for run in batch {
             let changes = match self.considered(run) {
                 Ok(changes) => changes,
                 Err(error) => {
@@ -118,9 +118,9 @@ impl Desk {
                 self.ahead.insert(revised.campaign.id());
                 self.follow(revised.clone());
             }
-            absorb(&mut batch, changes);
+            absorb(&mut all, changes);
         }
-        self.commit(batch)
+        self.commit(all)
     }
 
     fn considered(&mut self, run: &StoredRun) -> Result<Changes, StorageError> {
@@ -287,14 +287,14 @@ impl Desk {
         let id = CampaignId(self.campaigns.keys().last().map_or(1, |last| last.0 + 1));
         let program = self
             .tools
-            .workshop
+            .builds
             .program_name(build)
             .unwrap_or_else(|_| build.0.clone());
         tracing::info!(campaign = %id, title = failure.title, "a new failure");
         let named = (failure.signature, failure.title);
         match failure.located {
             Ok(located) => {
-                let sigma = self.tools.workshop.first_sigma();
+                let sigma = self.tools.builds.first_sigma();
                 Campaign::begin(id, build.clone(), program, located, before, sigma)
             }
             Err(problem) => {
@@ -378,7 +378,7 @@ impl Desk {
         let Some(slice) = self.wait(self.storage.slice(campaign.id()))? else {
             return Ok(());
         };
-        let mut iteration = Iteration::new(slice.clone());
+        let mut iteration = self.new_iteration(build, slice.clone());
         self.add_traced_runs(&mut iteration, campaign, &slice)?;
         let plans = campaign.tracking().map_or(&[][..], |it| &it.plans);
         for plan in plans {
@@ -410,6 +410,11 @@ impl Desk {
         Ok(())
     }
 
+    fn new_iteration(&self, build: &BuildId, slice: Slice) -> Iteration {
+        let (tools, build) = (Arc::clone(&self.tools.builds), build.clone());
+        Iteration::new(slice, Arc::new(move |id| tools.statement(&build, id)))
+    }
+
     fn failure(
         &mut self,
         record: &RunRecord,
@@ -417,9 +422,10 @@ impl Desk {
     ) -> Result<Failure, StorageError> {
         let located = match self.code(&record.build, record.variant)? {
             Err(error) => Err(error.to_string()),
-            Ok(code) => code
-                .locate(report)
-                .ok_or_else(|| code.why_unlocated(report)),
+            Ok(code) => {
+                let located = self.tools.builds.locate(&record.build, report, &code);
+                located.map_err(|error| error.to_string())
+            }
         };
         let cut_off = report
             .threads
@@ -461,7 +467,7 @@ impl Desk {
         &mut self,
         build: &BuildId,
         variant: Option<VariantRef>,
-    ) -> Result<Result<Arc<dyn BuildCode>, WorkshopError>, StorageError> {
+    ) -> Result<Result<Arc<AddressMap>, BuildError>, StorageError> {
         let key = (build.clone(), variant);
         if let Some(code) = self.codes.get(&key) {
             return Ok(Ok(Arc::clone(code)));
@@ -474,19 +480,19 @@ impl Desk {
                 Some(iteration) => match self.tools.blobs.get(&iteration.full) {
                     Ok(bytes) => Some(bytes),
                     Err(error) if error.is_lost_blob() => {
-                        return Ok(Err(WorkshopError::Tracking(error.to_string())));
+                        return Ok(Err(BuildError::Tracking(error.to_string())));
                     }
                     Err(error) => return Err(error),
                 },
                 None => {
-                    return Ok(Err(WorkshopError::Tracking(format!(
+                    return Ok(Err(BuildError::Tracking(format!(
                         "campaign {} has no iteration {}",
                         variant.campaign, variant.iteration
                     ))));
                 }
             },
         };
-        let code = self.tools.workshop.code(build, tracked.as_deref());
+        let code = self.tools.builds.address_map(build, tracked.as_deref());
         if let Ok(code) = &code {
             self.codes.put(key, Arc::clone(code));
         }
