@@ -13,7 +13,7 @@
 //! Deliberately absent: jump tables, and branches that became no jump (`cmov`,
 //! folded conditions).
 
-use crate::statements::StatementMap;
+use formats::statement_map::StatementMap;
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction};
 use object::{Object, ObjectSegment};
 use serde::{Deserialize, Serialize};
@@ -80,12 +80,12 @@ impl BranchMap {
             .collect();
         let mut found: BTreeMap<u32, Vec<(Instruction, [Side; 2])>> = BTreeMap::new();
         let mut unclear: HashSet<u32> = HashSet::new();
-        for (range, statement, column) in map.ranges() {
-            let Some(number) = wanted.get(&(statement, column)) else {
+        for row in map.rows() {
+            let Some(number) = wanted.get(&(row.statement, row.column)) else {
                 continue;
             };
             let branch = &branches[*number as usize];
-            for instruction in code.instructions(range.start, range.end) {
+            for instruction in code.instructions(row.from, row.to) {
                 match instruction.flow_control() {
                     FlowControl::ConditionalBranch => {
                         let starts = [instruction.near_branch_target(), instruction.next_ip()];

@@ -6,7 +6,6 @@
 //! trust the server trust the patch.
 
 use crate::at_statement::AtStatement;
-use crate::loaded::Loaded;
 use crate::timings::Timings;
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
@@ -64,12 +63,12 @@ pub enum Half {
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     let mut timings = Timings::start();
-    let loaded = Loaded::of(arguments.statement.build()?)?;
+    let loaded = arguments.statement.loaded()?;
     timings.ended("graph");
     // The build does not hold the text of its lines.
     let source = |_: &SourceLocation| None;
-    let criteria = arguments.statement.criteria(&loaded.program)?;
-    let slice = slice_from(&loaded.program, &criteria, Alias::default(), &source);
+    let criteria = arguments.statement.criteria(loaded.program())?;
+    let slice = slice_from(loaded.program(), &criteria, Alias::default(), &source);
     timings.ended("slice");
     let whole = u32::try_from(slice.entries.len()).unwrap_or(u32::MAX);
     let sigma = if arguments.whole {
@@ -78,7 +77,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         arguments.sigma.min(whole)
     };
     let ask = PlanRequest::all(sigma);
-    let plans = plan_iteration(&loaded.program, &slice, &ask, &source).plans;
+    let plans = plan_iteration(loaded.program(), &slice, &ask, &source).plans;
     let count = plans.len();
     let mut plans = plans.into_iter();
     let Some(mut plan) = plans.find(|plan| plan.variant == arguments.variant) else {
@@ -88,13 +87,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         plan = only(plan, half);
     }
     timings.ended("plan");
-    let tracked = instrumenter::track(loaded.build(), &plan)?;
+    let tracked = instrumenter::track(loaded.registered(), &plan)?;
     timings.ended("track");
     make_private_folder(&arguments.data)
         .with_context(|| format!("creating {}", arguments.data.display()))?;
     let signing = load_or_make(&arguments.data)?;
     let patch = code_patch::make(
-        &loaded.build().deployed()?,
+        &loaded.registered().deployed()?,
         &tracked.deployed,
         code_patch::Terms {
             build: plan.build.clone(),
@@ -120,7 +119,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             ("placed", placed),
             ("watched", plan.watched.len()),
             ("patch_bytes", patch.len()),
-            ("base_bytes", loaded.build().deployed()?.len()),
+            ("base_bytes", loaded.registered().deployed()?.len()),
         ]);
         report["way"] = json!(tracked.way.to_string());
         report["hooks"] = json!(

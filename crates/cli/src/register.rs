@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use build_analysis::BitcodeReader;
 use build_store::sandbox::Sandbox;
 use build_store::tools::Tools;
 use build_store::{
@@ -89,8 +90,10 @@ pub fn run(arguments: &RegisterArguments) -> Result<()> {
     for folder in options.roots.root.iter().chain(&options.roots.also) {
         anyhow::ensure!(folder.is_dir(), "{} is not a folder", folder.display());
     }
+    let reader = BitcodeReader::this();
     let make = |build: &BuildId, modules: &[NewModule<'_>], tools: &Tools| {
-        crate::graph::make(build, modules, tools).map_err(|error| format!("{error:#}"))
+        let graph = reader.graph(build, modules, tools);
+        graph.map_err(|error| error.to_string())
     };
     let result = store.register_with_graph(&arguments.binary, &options, &mut show, &make);
     bar.finish_and_clear();

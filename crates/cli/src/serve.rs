@@ -93,8 +93,8 @@ pub fn run(arguments: Arguments) -> Result<()> {
             connections: connections(),
             ..Limits::default()
         },
-        // Traces are decoded by this very command, in a process with limits.
-        trace_worker: std::env::current_exe().ok(),
+        // This very command reads what others wrote, in processes with limits.
+        worker: std::env::current_exe().ok(),
     };
     let scheme = match config.tls {
         Some(_) => "https",

@@ -58,10 +58,14 @@ pub struct CallValue {
 pub enum EventKind {
     Read,
     Write,
-    Branch { successor: u32 },
+    Branch {
+        successor: u32,
+    },
     Call,
     SyncBegin(SyncOp),
     SyncEnd(SyncOp),
+    /// It came back without having done it: a try that found the lock taken.
+    SyncFailed(SyncOp),
 }
 
 /// One event of a run.

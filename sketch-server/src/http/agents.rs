@@ -238,7 +238,7 @@ pub async fn known_build(service: &Arc<Service>, build: &BuildId) -> Result<(), 
         return Ok(());
     }
     let (asked, theirs) = (Arc::clone(service), build.clone());
-    tokio::task::spawn_blocking(move || asked.workshop.program_name(&theirs)).await??;
+    tokio::task::spawn_blocking(move || asked.builds.program_name(&theirs)).await??;
     service.registered.lock().insert(build.clone());
     Ok(())
 }

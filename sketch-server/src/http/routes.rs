@@ -17,7 +17,6 @@ use super::pages;
 use super::refusal::Refusal;
 use super::steering;
 use crate::access::{Gate, Guard, guard, host_is_ours, login};
-use crate::builds::workshop::Workshop;
 use crate::campaigns::assignment::Assigner;
 use crate::campaigns::assignment_feed::Standing;
 use crate::campaigns::engine::EngineHandle;
@@ -28,6 +27,7 @@ use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::middleware::{from_fn, from_fn_with_state, map_response};
 use axum::response::Response;
+use build_analysis::BuildTools;
 use diagnosis::campaign::Campaign;
 use parking_lot::Mutex;
 use server_files::Role;
@@ -42,7 +42,7 @@ use utoipa_axum::routes;
 pub struct Service {
     pub storage: Arc<Storage>,
     pub blobs: Arc<Blobs>,
-    pub workshop: Arc<dyn Workshop>,
+    pub builds: Arc<dyn BuildTools>,
     pub engine: EngineHandle,
     pub assigner: Assigner,
     pub standing: Standing,

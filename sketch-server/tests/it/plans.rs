@@ -9,6 +9,7 @@ use sketch_model::{
     AgentId, Assignments, AssignmentsRequest, CampaignState, Capabilities, Execution, Gap,
     LocationName, Outcome, RunRecord, VariantRef, WatchHit,
 };
+use sketch_server::storage::{Retention, Storage, sweep_all};
 use std::collections::BTreeSet;
 use test_support::records::{self, RunBuilder};
 
@@ -141,6 +142,46 @@ fn a_restart_counts_each_plan_as_before() {
         .map(|variant| variant.expect("a tracked build").plan)
         .collect();
     assert_eq!(plans, [0, 0, 0]);
+    again.stop();
+}
+
+#[test]
+fn a_campaign_that_goes_on_after_its_records_were_dropped_counts_anew() {
+    let data = tempfile::tempdir().unwrap();
+    let first = server(data.path(), 2, &[Capabilities::watchpoints()]);
+    for number in 0..5 {
+        let id = format!("run-{number}");
+        first.upload(&tracked(&id, variant(1, 1), Outcome::Success));
+    }
+    first.quiet();
+    let before = first.campaign(1);
+    assert_eq!((before.iteration, before.tracked_successful), (1, 5));
+    first.post("/api/v1/campaigns/1/stop", b"");
+    first.stop();
+    // As the sweep of a server with --keep-runs does.
+    let keep = Retention {
+        days: None,
+        runs: Some(0),
+    };
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let dropped = runtime.block_on(async {
+        let storage = Storage::open_sqlite(&data.path().join("failsketch.sqlite")).await;
+        let storage = storage.unwrap();
+        let dropped = sweep_all(&storage, keep).await.unwrap();
+        storage.close().await.unwrap();
+        dropped
+    });
+    assert!(dropped >= 5, "{dropped}");
+    let double = Double {
+        watching: 2,
+        ..Double::default()
+    };
+    let again = Server::start(data.path(), double);
+    assert_eq!(again.post("/api/v1/campaigns/1/resume", b"").status, 200);
+    again.quiet();
+    let after = again.campaign(1);
+    assert_eq!((after.sigma, after.iteration), (before.sigma, 2));
+    assert_eq!(after.tracked_successful, 0);
     again.stop();
 }
 

@@ -7,9 +7,10 @@
 
 use super::short;
 use anyhow::{Context, Result, bail};
+use formats::statement_map::StatementMap;
 use nix::sys::signal::Signal;
 use pt_decoder::worker::Answer;
-use pt_decoder::{AddressSpaces, PerfRecording, StatementMap};
+use pt_decoder::{AddressSpaces, PerfRecording};
 use sketch_model::{
     AgentId, BuildId, Capabilities, ClockTie, Execution, FailureKind, FailureReport, Gap, Mapping,
     Outcome, PtRecord, RunId, RunRecord, RuntimeAddress, Schema, StackFrame, ThreadStack,

@@ -358,6 +358,14 @@ impl Campaign {
         self
     }
 
+    /// The same σ in an iteration of its own, which no run counts for yet.
+    pub fn begin_again(mut self) -> Campaign {
+        if let State::Active(stage) = &self.state {
+            self.state = State::Active(stage.next(stage.sigma()));
+        }
+        self
+    }
+
     /// The next σ, or `None` if the slice is tracked whole.
     pub fn wider(&self) -> Option<u32> {
         self.learned.wider(self.sigma())

@@ -6,6 +6,8 @@ pub use test_support::records::thread;
 use test_support::records::{RunBuilder, access, mapping, successful};
 
 pub const BIAS: u64 = 0x5555_0000_0000;
+/// Its build-id.
+pub const PROGRAM: &str = "b1";
 pub const ADDRESS: RuntimeAddress = RuntimeAddress(0x1000);
 
 /// One tick a nanosecond, exact to 5.
@@ -23,7 +25,10 @@ pub fn record(threads: Vec<ThreadRecord>, hits: Vec<WatchHit>) -> RunRecord {
             error_ns: 5,
         },
         mappings: vec![
-            mapping("/program", BIAS, 0x1000),
+            Mapping {
+                build_id: Some(BuildId(PROGRAM.into())),
+                ..mapping("/program", BIAS, 0x1000)
+            },
             mapping("/libc", 0x7fff_0000_0000, 0x1000),
         ],
         ..run.with_threads(threads).watched(hits)

@@ -4,17 +4,19 @@
 //! object before it, so that all its addresses differ, as they do in a tracked
 //! build. Where the failing instruction and the call lie is found by decoding.
 
-use diagnosis::campaign::iteration::ProgramCode;
+use build_analysis::{Unlocated, locate};
+use diagnosis::campaign::LocatedFailure;
+use formats::address_map::{AddressMap, CodeFrame, LineRow};
+use formats::elf::build_id;
+use formats::statement_map::LoadedSegments;
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind};
 use sketch_model::{
-    BuildId, FailureReport, Mapping, RuntimeAddress, Statement, StatementId, StaticAddress,
+    BuildId, FailureKind, FailureReport, Mapping, RuntimeAddress, Statement, StatementId,
+    StaticAddress, ThreadStack,
 };
-use sketch_server::workshop::BuildCode;
-use sketch_server::{BinaryCode, StatementTable, Symbols};
 use slicer::{ModuleInput, Program};
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
 use test_support::records;
 
 const SOURCE: &str = r#"
@@ -50,30 +52,52 @@ fn clang(folder: &Path, arguments: &[&str]) {
     assert!(done.status.success(), "{said}");
 }
 
-/// The slicer's statement table, as the real workshop uses it.
-struct Table(Program);
+/// A binary's addresses, as a loaded build makes them.
+fn address_map(binary: &[u8], build: &BuildId, program: &Program) -> AddressMap {
+    AddressMap::read(binary, build, |function, file, line| {
+        program.statement_at(function, file, line)
+    })
+    .unwrap()
+}
 
-impl StatementTable for Table {
-    fn statement(&self, function: Option<&str>, file: &str, line: u32) -> Option<StatementId> {
-        self.0.statement_at(function, file, line)
-    }
-
-    fn described(&self, id: StatementId) -> Option<Statement> {
-        let info = self.0.statements().get(id.0 as usize)?;
+fn located(
+    report: &FailureReport,
+    code: &AddressMap,
+    program: &Program,
+) -> Result<LocatedFailure, Unlocated> {
+    let described = |id: StatementId| {
+        let info = program.statements().get(id.0 as usize)?;
         Some(Statement {
             id,
             function: info.function.clone(),
             location: info.location.clone(),
             text: String::new(),
         })
-    }
+    };
+    locate(report, code, described, |_| 0)
 }
+
+/// The loop's loads are hoisted to the entry of `worker`, and lose their lines.
+const HOISTED: &str = r#"
+struct queue { int *items; };
+struct queue *q;
+
+long worker(void)
+{
+    long sum = 0;
+    for (int i = 0; i < 1000000; i++)
+        sum += q->items[i % 100];
+    return sum;
+}
+
+int main(void) { return (int)worker(); }
+"#;
 
 /// P, and another build of the same statements at other addresses.
 struct Binaries {
     p: Vec<u8>,
     moved: Vec<u8>,
-    table: Arc<Table>,
+    program: Program,
 }
 
 fn compile() -> Binaries {
@@ -109,7 +133,7 @@ fn compile() -> Binaries {
     Binaries {
         p: read("p"),
         moved: read("moved"),
-        table: Arc::new(Table(program)),
+        program,
     }
 }
 
@@ -120,7 +144,7 @@ fn start_of(binary: &[u8], function: &str) -> StaticAddress {
     StaticAddress(symbol.address())
 }
 
-fn instructions(symbols: &Symbols, start: StaticAddress) -> Vec<Instruction> {
+fn instructions(symbols: &AddressMap, start: StaticAddress) -> Vec<Instruction> {
     let code = symbols.function_at(start).unwrap();
     Decoder::with_ip(64, &code.bytes, start.0, DecoderOptions::NONE)
         .into_iter()
@@ -128,7 +152,7 @@ fn instructions(symbols: &Symbols, start: StaticAddress) -> Vec<Instruction> {
 }
 
 /// The load in `consume`, and one byte before the return address in `main`.
-fn failing_and_caller(binary: &[u8], symbols: &Symbols) -> (StaticAddress, StaticAddress) {
+fn failing_and_caller(binary: &[u8], symbols: &AddressMap) -> (StaticAddress, StaticAddress) {
     let consume = start_of(binary, "consume");
     let load = instructions(symbols, consume)
         .into_iter()
@@ -168,35 +192,28 @@ fn mapping(path: &str, start: u64, build_id: Option<&str>) -> Mapping {
 #[test]
 fn a_failure_has_the_same_signature_in_every_build_of_its_statements() {
     let binaries = compile();
-    let build = BuildId(
-        Symbols::read(&binaries.p)
-            .unwrap()
-            .build_id()
-            .unwrap()
-            .into(),
-    );
-    let mut located = Vec::new();
+    let build = build_id(&binaries.p).unwrap();
+    let mut places = Vec::new();
     let mut addresses = Vec::new();
     for binary in [&binaries.p, &binaries.moved] {
-        let symbols = Symbols::read(binary).unwrap();
-        let own = symbols.build_id().unwrap().to_owned();
-        let found = failing_and_caller(binary, &symbols);
+        let code = address_map(binary, &build, &binaries.program);
+        let own = build_id(binary).unwrap().0;
+        let found = failing_and_caller(binary, &code);
         let mappings = vec![
             mapping("/lib/libc.so.6", 0x1000, Some("c0ffee")),
             mapping("/opt/p", 0x7000_0000, Some(&own)),
         ];
-        let table = Arc::clone(&binaries.table) as Arc<dyn StatementTable>;
-        let code = BinaryCode::new(build.clone(), symbols, table);
-        located.push(BuildCode::locate(&code, &report(found, mappings)).unwrap());
+        let place = located(&report(found, mappings), &code, &binaries.program);
+        places.push(place.unwrap());
         addresses.push(found);
     }
     assert_ne!(addresses[0], addresses[1], "the second build must differ");
-    assert_eq!(located[0].signature(&build), located[1].signature(&build));
+    assert_eq!(places[0].signature(&build), places[1].signature(&build));
     let described = |s: &Statement| (s.function.clone(), s.location.line);
-    let stack: Vec<_> = located[0].callers.iter().map(described).collect();
+    let stack: Vec<_> = places[0].callers.iter().map(described).collect();
     // Before optimisation, where statements come from, `peek` is a function.
     assert_eq!(
-        described(&located[0].failing),
+        described(&places[0].failing),
         ("peek".into(), line_of("// FAILING"))
     );
     assert_eq!(
@@ -211,35 +228,30 @@ fn a_failure_has_the_same_signature_in_every_build_of_its_statements() {
 #[test]
 fn without_build_ids_the_first_mapping_is_the_program() {
     let binaries = compile();
-    let symbols = Symbols::read(&binaries.p).unwrap();
-    let found = failing_and_caller(&binaries.p, &symbols);
-    let table = Arc::clone(&binaries.table) as Arc<dyn StatementTable>;
-    let code = BinaryCode::new(BuildId("other".into()), symbols, table);
+    let code = address_map(&binaries.p, &BuildId("other".into()), &binaries.program);
+    let found = failing_and_caller(&binaries.p, &code);
+    let located = |report: &FailureReport| located(report, &code, &binaries.program);
     let program_first = vec![
         mapping("/lib/libc.so.6", 0x7f00_0000_0000, None),
         mapping("/opt/p", 0x5500_0000_0000, None),
     ];
-    assert!(BuildCode::locate(&code, &report(found, program_first)).is_some());
+    assert!(located(&report(found, program_first)).is_ok());
     let foreign = vec![mapping("/bin/sh", 0x5500_0000_0000, None)];
-    assert_eq!(BuildCode::locate(&code, &report(found, foreign)), None);
+    assert!(located(&report(found, foreign)).is_err());
     let mut no_threads = report(found, Vec::new());
     no_threads.threads.clear();
-    assert_eq!(BuildCode::locate(&code, &no_threads), None);
+    assert!(located(&no_threads).is_err());
 }
 
 #[test]
 fn what_cannot_be_located_says_why() {
     let binaries = compile();
-    let symbols = Symbols::read(&binaries.p).unwrap();
-    let found = failing_and_caller(&binaries.p, &symbols);
+    let code = address_map(&binaries.p, &BuildId("other".into()), &binaries.program);
+    let found = failing_and_caller(&binaries.p, &code);
     let start = start_of(&binaries.p, "_start");
-    let table = Arc::clone(&binaries.table) as Arc<dyn StatementTable>;
-    let code = BinaryCode::new(BuildId("other".into()), symbols, table);
+    let located = |report: &FailureReport| located(report, &code, &binaries.program);
     let own = || vec![mapping("/opt/p", 0x5500_0000_0000, None)];
-    let why = |report: &FailureReport| {
-        assert_eq!(BuildCode::locate(&code, report), None);
-        code.why_unlocated(report)
-    };
+    let why = |report: &FailureReport| located(report).unwrap_err().to_string();
 
     let mut no_stack = report(found, own());
     no_stack.threads.clear();
@@ -269,14 +281,62 @@ fn what_cannot_be_located_says_why() {
 }
 
 #[test]
+fn an_instruction_that_was_hoisted_without_its_line_is_called_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    std::fs::write(at.join("jobs.c"), HOISTED).unwrap();
+    clang(at, &["-O2", "-g", "-Wl,--build-id", "jobs.c", "-o", "jobs"]);
+    let bitcode = ["-emit-llvm", "-Xclang", "-disable-llvm-passes", "-c"];
+    let output = ["-O2", "-g", "jobs.c", "-o", "jobs.bc"];
+    clang(at, &[&bitcode[..], &output].concat());
+    let bitcode = std::fs::read(at.join("jobs.bc")).unwrap();
+    let modules = [ModuleInput {
+        name: "jobs.c",
+        bitcode: &bitcode,
+    }];
+    let build = BuildId("jobs".into());
+    let program = Program::load(build.clone(), &modules).unwrap();
+    let binary = std::fs::read(at.join("jobs")).unwrap();
+    let code = address_map(&binary, &build, &program);
+    let start = start_of(&binary, "worker");
+    // The load through `q`, before the loop.
+    let hoisted = instructions(&code, start).into_iter().find(|it| {
+        it.mnemonic() == Mnemonic::Mov
+            && it.op1_kind() == OpKind::Memory
+            && !it.is_ip_rel_memory_operand()
+    });
+    let hoisted = StaticAddress(hoisted.unwrap().ip());
+    let mut failure = report((hoisted, hoisted), vec![mapping("/opt/p", 0x1000, None)]);
+    failure.threads[0]
+        .frames
+        .retain(|frame| frame.lookup == hoisted);
+    failure.threads[0].frames.remove(0);
+    let said = located(&failure, &code, &program).unwrap_err().to_string();
+    assert!(said.contains("has lost its line"), "{said}");
+    assert!(said.contains("where function worker begins"), "{said}");
+    assert!(!said.contains("no bitcode"), "{said}");
+}
+
+#[test]
+fn code_of_a_module_without_bitcode_is_called_so() {
+    let binaries = compile();
+    let build = BuildId("other".into());
+    let found = |code: &AddressMap| failing_and_caller(&binaries.p, code);
+    // None of its lines is a statement.
+    let code = AddressMap::read(&binaries.p, &build, |_, _, _| None).unwrap();
+    let own = vec![mapping("/opt/p", 0x5500_0000_0000, None)];
+    let why = located(&report(found(&code), own), &code, &binaries.program);
+    let said = why.unwrap_err().to_string();
+    assert!(said.contains("its module has no bitcode"), "{said}");
+}
+
+#[test]
 fn a_runtime_address_finds_its_code_and_statement() {
     use object::{Object, ObjectSegment, ObjectSymbol};
     let binaries = compile();
-    let symbols = Symbols::read(&binaries.p).unwrap();
-    let (failing, _) = failing_and_caller(&binaries.p, &symbols);
-    let own = symbols.build_id().unwrap().to_owned();
-    let table = Arc::clone(&binaries.table) as Arc<dyn StatementTable>;
-    let code = BinaryCode::new(BuildId("p".into()), symbols, table);
+    let map = address_map(&binaries.p, &BuildId("p".into()), &binaries.program);
+    let (failing, _) = failing_and_caller(&binaries.p, &map);
+    let own = build_id(&binaries.p).unwrap().0;
     // Map the segment that holds the code where a loader might.
     let file = object::File::parse(&*binaries.p).unwrap();
     let segment = file
@@ -292,7 +352,6 @@ fn a_runtime_address_finds_its_code_and_statement() {
         build_id: build_id.map(|id| BuildId(id.into())),
     };
     let at = RuntimeAddress(0x5555_0000_0000 + failing.0);
-    let map = code.code_map();
     assert_eq!(map.locate(&mapped(Some(&own)), at), Some(failing));
     assert_eq!(map.locate(&mapped(Some("p")), at), Some(failing));
     assert_eq!(map.locate(&mapped(Some("c0ffee")), at), None);
@@ -306,23 +365,81 @@ fn a_runtime_address_finds_its_code_and_statement() {
     assert_eq!(function.start, start_of(&binaries.p, "consume"));
     let consume = file.symbols().find(|s| s.name() == Ok("consume")).unwrap();
     assert_eq!(function.bytes.len() as u64, consume.size());
-    let statement = binaries
-        .table
-        .statement(Some("peek"), "prog.c", line_of("// FAILING"));
-    assert_eq!(map.statements_at(failing), [statement.unwrap()]);
+    let line = line_of("// FAILING");
+    let statement = binaries.program.statement_at(Some("peek"), "prog.c", line);
+    assert!(statement.is_some());
+    assert_eq!(map.statement_at(failing), statement);
     assert!(map.function_at(StaticAddress(0)).is_none());
-    assert!(map.statements_at(StaticAddress(u64::MAX)).is_empty());
+    assert_eq!(map.statement_at(StaticAddress(u64::MAX)), None);
+    assert_eq!(map.frames(StaticAddress(u64::MAX)).count(), 0);
 }
 
 #[test]
 fn bytes_that_are_no_binary_are_refused() {
     let binaries = compile();
-    assert!(Symbols::read(b"").is_err());
-    assert!(Symbols::read(b"\x7fELF, but not really").is_err());
+    let build = BuildId("p".into());
+    let read = |bytes: &[u8]| {
+        AddressMap::read(bytes, &build, |function, file, line| {
+            binaries.program.statement_at(function, file, line)
+        })
+    };
+    assert!(read(b"").is_err());
+    assert!(read(b"\x7fELF, but not really").is_err());
     // Truncated or damaged files may be refused or known less; they never panic.
     for cut in (0..binaries.p.len()).step_by(97) {
-        if let Ok(symbols) = Symbols::read(&binaries.p[..cut]) {
-            symbols.frames(StaticAddress(0x1140));
+        if let Ok(map) = read(&binaries.p[..cut]) {
+            assert!(map.frames(StaticAddress(0x1140)).count() < 10);
         }
     }
+}
+
+#[test]
+fn a_hang_is_known_by_its_threads_whatever_their_order() {
+    const FUNCTIONS: [(&str, u32); 3] = [("take_left", 8), ("take_right", 5), ("main", 1)];
+    let build = BuildId("ab12".into());
+    let row = |(function, line): (&str, u32)| LineRow {
+        from: u64::from(line),
+        to: u64::from(line) + 1,
+        column: 0,
+        frames: vec![CodeFrame {
+            function: Some(function.into()),
+            file: Some("/src/pbzip2.c".into()),
+            line: Some(line),
+        }],
+    };
+    let code = AddressMap::new(
+        vec![build.clone()],
+        LoadedSegments::default(),
+        Vec::new(),
+        FUNCTIONS.map(row).to_vec(),
+        |_, _, line| Some(StatementId(line)),
+    );
+    let described = |id: StatementId| {
+        let (function, line) = FUNCTIONS.iter().find(|(_, line)| *line == id.0)?;
+        Some(records::statement(*line, function, "/src/pbzip2.c", *line))
+    };
+    let held = "the mutex at 0x10, which thread 2 holds";
+    let waiting = "another thread to wake it at 0x20";
+    let found = |threads: [(u64, &str); 3]| {
+        let threads = threads
+            .into_iter()
+            .zip(1..)
+            .map(|((line, waits), tid)| ThreadStack {
+                waits_for: Some(waits.into()),
+                ..records::stack(tid, &[(line, "/opt/p")])
+            });
+        let report = FailureReport {
+            threads: threads.collect(),
+            mappings: vec![mapping("/opt/p", 0x1000, None)],
+            ..records::report(FailureKind::Hang)
+        };
+        locate(&report, &code, described, |_| 0).unwrap()
+    };
+    let one = found([(1, waiting), (8, held), (5, held)]);
+    let other = found([(5, held), (8, held), (1, waiting)]);
+    assert_eq!(one, other);
+    assert_eq!(
+        one.signature(&build).0,
+        "ab12 hang take_right (pbzip2.c:5) & main (pbzip2.c:1) & take_left (pbzip2.c:8)"
+    );
 }

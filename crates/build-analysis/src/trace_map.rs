@@ -4,7 +4,9 @@
 //! Made once for P and once for each tracked build of it; all share the
 //! statements of the build, which depend on its bitcode alone.
 
-use pt_decoder::{BranchMap, BranchPlaces, StatementMap, StatementMapError};
+use formats::address_map::AddressMap;
+use formats::statement_map::StatementMap;
+use pt_decoder::{BranchMap, BranchPlaces};
 use sketch_model::{BuildId, Placement, PointKind, TrackingPlan};
 use slicer::{BranchSides, Program};
 
@@ -18,15 +20,23 @@ pub struct TraceMap {
     pub branches: BranchMap,
 }
 
+/// A binary without statements.
+#[derive(Debug, thiserror::Error)]
+#[error("the binary has no line table; build it with `failsketch cc` and register it")]
+pub struct TraceMapError;
+
 impl TraceMap {
+    /// `map` is that of `binary`.
     pub fn new(
         build: &BuildId,
         binary: Vec<u8>,
+        map: &AddressMap,
         program: &Program,
-    ) -> Result<TraceMap, StatementMapError> {
-        let statements = StatementMap::new(&binary, |function, file, line| {
-            program.statement_at(function, file, line)
-        })?;
+    ) -> Result<TraceMap, TraceMapError> {
+        let statements = map.statements().clone();
+        if statements.is_empty() {
+            return Err(TraceMapError);
+        }
         let sides: Vec<BranchPlaces> = program.branch_sides().into_iter().map(places).collect();
         let branches = BranchMap::new(&binary, &statements, &sides);
         Ok(TraceMap {
