@@ -43,7 +43,10 @@ pub fn rate(arguments: &Arguments) -> Result<()> {
         }
     })?;
     if !odd.is_empty() {
-        bail!("ends that no description names: {}", odd.join("; "));
+        bail!(
+            "runs ended in ways that bug.toml does not describe: {}",
+            odd.join("; ")
+        );
     }
     Ok(())
 }

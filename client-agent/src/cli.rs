@@ -26,9 +26,9 @@ struct Cli {
 enum Command {
     /// Run a command as if the agent were not there, and record it.
     Run(Box<RunArguments>),
-    /// Serve all runs on this machine: policies, spool, one connection to the server.
+    /// Serve all runs on this machine: one policy file, one spool, one connection to the server.
     Daemon(DaemonArguments),
-    /// Say what this machine can do, and how to get more.
+    /// Check what this machine can record, and say how to enable the rest.
     Doctor(DoctorArguments),
 }
 
@@ -42,7 +42,7 @@ struct DoctorArguments {
     /// The server's public key, in place of the configuration's.
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
-    /// One JSON document instead of lines.
+    /// Print one JSON document instead of lines.
     #[arg(long)]
     json: bool,
 }
@@ -54,7 +54,7 @@ struct DaemonArguments {
     config: Option<PathBuf>,
 }
 
-/// The way to the server.
+/// Connection to the server.
 #[derive(Debug, Args)]
 pub(crate) struct WayArguments {
     /// The server's address, for example http://127.0.0.1:7420.
@@ -63,29 +63,21 @@ pub(crate) struct WayArguments {
     /// A file with the token that the server gave this machine.
     #[arg(long, value_name = "FILE")]
     pub token: Option<PathBuf>,
-    /// The authorities to trust, as PEM, in place of the machine's own list.
+    /// Trust these certificate authorities (PEM) instead of the machine's own list.
     #[arg(long, value_name = "FILE")]
     pub ca: Option<PathBuf>,
-    /// This machine's certificate and its key, as PEM, for servers that ask for one.
+    /// This machine's certificate and its private key (PEM), for servers that require one.
     #[arg(long, value_name = "FILE")]
     pub certificate: Option<PathBuf>,
 }
 
 impl WayArguments {
-    /// What the command line says counts, not the configuration.
+    /// Replaces what the configuration says by what the command line gives.
     pub fn beat(&self, config: &mut Config) {
-        if self.server.is_some() {
-            config.server.clone_from(&self.server);
-        }
-        for (given, configured) in [
-            (&self.token, &mut config.token),
-            (&self.ca, &mut config.ca),
-            (&self.certificate, &mut config.certificate),
-        ] {
-            if given.is_some() {
-                configured.clone_from(given);
-            }
-        }
+        config.server = self.server.clone().or(config.server.take());
+        config.token = self.token.clone().or(config.token.take());
+        config.ca = self.ca.clone().or(config.ca.take());
+        config.certificate = self.certificate.clone().or(config.certificate.take());
     }
 }
 
@@ -108,31 +100,31 @@ pub(crate) struct RunArguments {
     /// Run the command this many times, then exit 0.
     #[arg(long, value_name = "N", conflicts_with = "until_finished")]
     pub repeat: Option<u64>,
-    /// Run the command until the server has finished its diagnoses, then exit 0.
+    /// Run the command again and again until the server has finished its diagnoses, then exit 0.
     #[arg(long)]
     pub until_finished: bool,
     /// An exit code that counts as a failure; may be given several times.
     #[arg(long, value_name = "CODE")]
     pub fail_exit: Vec<i32>,
-    /// A shell command that judges runs that ended well: any status but 0 makes a failure.
+    /// A shell command that checks each run that succeeded: any status but 0 makes it a failure.
     #[arg(long, value_name = "COMMAND")]
     pub check: Option<String>,
     /// Report a hang when all threads have waited for each other this many seconds.
     #[arg(long, value_name = "SECONDS")]
     pub hang_after: Option<f64>,
-    /// With --hang-after: idleness is a hang, whatever is waited for.
+    /// With --hang-after: report a hang whenever all threads are idle, whatever they wait for.
     #[arg(long, requires = "hang_after")]
     pub hang_when_idle: bool,
-    /// With --hang-after: kill the command once its hang is reported.
+    /// With --hang-after: kill the command when its hang has been reported.
     #[arg(long, requires = "hang_after")]
     pub end_hung: bool,
     /// What may leave this machine: full, shapes, or control-flow-only.
     #[arg(long, value_name = "LEVEL", value_parser = parse_privacy)]
     pub privacy: Option<Privacy>,
-    /// The share of runs, 0 to 1, that a tracked build gets until it has proved harmless.
+    /// The share of runs, 0 to 1, that use a new tracked build until its first runs prove harmless.
     #[arg(long, value_name = "SHARE")]
     pub canary: Option<f64>,
-    /// How long the agent may hold up its end for the server, in seconds.
+    /// How long the agent may wait for the server after the command has ended, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     pub grace: f64,
     /// The daemon's socket [default: the machine's, if one answers there].
@@ -141,16 +133,16 @@ pub(crate) struct RunArguments {
     /// The configuration file [default: /etc/failsketch/agent.toml].
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// The share of processor time that tracking may cost, in percent; 0 for any [default: 1].
+    /// The share of CPU time that tracking may cost, in percent; 0 for no limit [default: 1].
     #[arg(long, value_name = "PERCENT", value_parser = percent)]
     pub max_overhead: Option<f64>,
-    /// Use watchpoints: ring, or none for a run without them [default: ring].
+    /// Use watchpoints: ring or none [default: ring].
     #[arg(long, value_name = "WAY")]
     pub watch_way: Option<WatchWay>,
     /// Run the tracked build of this patch, from `failsketch patch`, instead of asking a server.
     #[arg(long, value_name = "FILE", requires = "key", conflicts_with_all = ["server", "daemon", "until_finished"])]
     pub patch: Option<PathBuf>,
-    /// Run it in as many runs only as --max-overhead allows over all of them, as with a server.
+    /// With --patch: use the patch only in as many runs as --max-overhead allows, as with a server.
     #[arg(long, requires = "patch")]
     pub sampled: bool,
     /// The command and its arguments.

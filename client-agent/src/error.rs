@@ -1,14 +1,15 @@
 //! What can keep the agent from its work. None of these may change how the
 //! supervised command runs or ends, except that it cannot be started at all.
 
+use crate::process::error::ProcessError;
 use std::{io, path::PathBuf};
 
 #[derive(Debug, thiserror::Error)]
 pub enum AgentError {
     #[error("{command}: command not found; give a path or check PATH")]
     CommandNotFound { command: String },
-    #[error("cannot run {}: {reason}", path.display())]
-    CannotRun { path: PathBuf, reason: io::Error },
+    #[error(transparent)]
+    Process(#[from] ProcessError),
     #[error("{call} was refused: {reason}")]
     Call {
         call: &'static str,
@@ -21,8 +22,8 @@ pub enum AgentError {
         reason: io::Error,
     },
     #[error(
-        "this machine has no list of authorities to trust; install ca-certificates, or name one \
-         with --ca"
+        "this machine has no list of trusted certificate authorities; install ca-certificates, \
+         or name one with --ca"
     )]
     NoAuthorities,
     #[error("the server at {url} cannot be reached: {reason}")]
@@ -38,7 +39,10 @@ pub enum AgentError {
     },
     #[error("the server's answer to {what} cannot be read: {reason}")]
     ServerAnswer { what: &'static str, reason: String },
-    #[error("a tracked build is assigned, but no key is pinned to check it with; give --key")]
+    #[error(
+        "a tracked build is assigned, but no public key is known to verify it with; give \
+             --key"
+    )]
     NoKey,
     #[error("the key in {origin} cannot be used: {reason}")]
     BadKey { origin: String, reason: String },
@@ -63,8 +67,10 @@ impl AgentError {
     pub fn exit_code(&self) -> u8 {
         match self {
             AgentError::CommandNotFound { .. } => 127,
-            AgentError::CannotRun { reason, .. } if reason.kind() == io::ErrorKind::NotFound => 127,
-            AgentError::CannotRun { .. } => 126,
+            AgentError::Process(ProcessError::CannotRun { reason, .. }) => match reason.kind() {
+                io::ErrorKind::NotFound => 127,
+                _ => 126,
+            },
             _ => 1,
         }
     }

@@ -16,11 +16,11 @@ mod governor;
 mod intel_pt;
 mod patches;
 mod policy;
-mod private_files;
-mod process;
+mod preload;
 mod record;
 mod run;
 mod stderr_log;
 mod watchpoints;
 
 pub use error::AgentError;
+use process_control as process;

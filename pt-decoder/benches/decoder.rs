@@ -12,17 +12,17 @@
 //! The recordings of others come without code, so of them packets are read: by
 //! libipt's packet decoder, and by the independent one that the tests use.
 
+use formats::address_map::AddressMap;
+use formats::statement_map::StatementMap;
 use libipt::{
     block::BlockDecoder,
     enc_dec_builder::PtEncoderDecoder,
     image::{Image, SectionCache},
 };
 use object::{Object, ObjectSegment, ObjectSymbol, SymbolKind};
-use pt_decoder::{
-    BlockStatements, Blocks, CodeImage, ExecutionItem, Packets, StatementMap, psb_offsets,
-};
+use pt_decoder::{BlockStatements, Blocks, CodeImage, ExecutionItem, Packets, psb_offsets};
 use serde::{Deserialize, Serialize};
-use sketch_model::{MappedCode, RuntimeAddress, StatementId};
+use sketch_model::{BuildId, MappedCode, RuntimeAddress, StatementId};
 use std::{
     cell::RefCell,
     collections::HashMap,
@@ -107,13 +107,17 @@ impl OwnCode {
 
     fn map(&self) -> StatementMap {
         let ids = RefCell::new(HashMap::new());
-        StatementMap::new(&self.bytes, |function, file, line| {
-            let mut ids = ids.borrow_mut();
-            let next = StatementId(ids.len() as u32);
-            let key = (function.map(str::to_owned), file.to_owned(), line);
-            Some(*ids.entry(key).or_insert(next))
-        })
-        .unwrap()
+        let map = AddressMap::read(
+            &self.bytes,
+            &BuildId(String::new()),
+            |function, file, line| {
+                let mut ids = ids.borrow_mut();
+                let next = StatementId(ids.len() as u32);
+                let key = (function.map(str::to_owned), file.to_owned(), line);
+                Some(*ids.entry(key).or_insert(next))
+            },
+        );
+        map.unwrap().statements().clone()
     }
 }
 

@@ -1,13 +1,14 @@
 //! One thread's account of statements and ways, kept while its trace goes by.
 
 use crate::{
+    block_statements::{BlockStatements, Way},
     branches::BranchMap,
     gap::GapReason,
     libipt::{ExecutedBlock, ExecutionItem},
     processor_timeline::ThreadId,
     recording::{RecordingLosses, Stretch},
-    statements::{BlockStatements, StatementMap, Way},
 };
+use formats::statement_map::StatementMap;
 use sketch_model::{
     BranchWay, ExecutedStatement, Gap, RuntimeAddress, StatementId, ThreadStatements,
 };
@@ -36,6 +37,12 @@ pub(crate) struct Account<'m> {
     pending: Option<(u32, RuntimeAddress)>,
 }
 
+/// One more than the largest statement's number.
+fn end_of_ids(map: &StatementMap) -> usize {
+    let numbers = map.rows().iter().map(|row| row.statement.0 as usize + 1);
+    numbers.max().unwrap_or(0)
+}
+
 impl<'m> Account<'m> {
     pub(crate) fn new(
         thread: ThreadId,
@@ -50,7 +57,7 @@ impl<'m> Account<'m> {
                 ..ThreadStatements::default()
             },
             branches,
-            places: vec![NOWHERE; map.end_of_ids()],
+            places: vec![NOWHERE; end_of_ids(map)],
             ways: vec![[0; 2]; branches.map_or(0, |it| it.branches.len())],
             ending: VecDeque::new(),
             gaps: BTreeMap::new(),

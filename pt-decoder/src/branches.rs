@@ -1,19 +1,19 @@
-//! Branches of the source in machine code: which jump is which branch, and which
-//! way of it.
+//! Branches of the source in machine code: which jump belongs to which branch, and
+//! which outcome each of its sides is.
 //!
 //! A conditional jump belongs to the branch whose place (statement and column)
-//! the line table gives it. The ways are told by what comes next: following the
-//! code from either side of the jump, the first place that only one way can
-//! reach decides (the caller knows these places from the program before
-//! optimisation). Where one side tells nothing, it is the way that is left over.
-//! A jump may lead to another jump of the same branch; then it decides nothing
-//! yet. A branch of which some jump stays open is not told at all: to say which
-//! way it did not go, every jump must be understood.
+//! the line table gives it. A side is identified by what comes next: following the
+//! code from either side of the jump, the first place that only one way can reach
+//! decides (the caller knows these places from the program before optimisation). If
+//! only one side can be identified, the other is the remaining way. A jump may lead
+//! to another jump of the same branch; then it decides nothing yet. If some jump of a
+//! branch cannot be identified, the whole branch is left out: to say which way it did
+//! not go, every jump must be understood.
 //!
 //! Deliberately absent: jump tables, and branches that became no jump (`cmov`,
 //! folded conditions).
 
-use crate::statements::StatementMap;
+use formats::statement_map::StatementMap;
 use iced_x86::{Decoder, DecoderOptions, FlowControl, Instruction};
 use object::{Object, ObjectSegment};
 use serde::{Deserialize, Serialize};
@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 /// Instructions that are followed from a jump.
 const FOLLOWED: usize = 64;
 
-/// A two-way branch and what tells its ways apart.
+/// A two-way branch and the places that distinguish its ways.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BranchPlaces {
     pub statement: StatementId,
@@ -47,14 +47,14 @@ pub(crate) struct Jump {
     pub(crate) on_next: Option<u8>,
 }
 
-/// A branch that can be told from the machine code.
+/// A branch that is recognised in the machine code.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Branch {
     pub(crate) statement: StatementId,
     pub(crate) column: u32,
     /// How many jumps it became.
     jumps: u32,
-    /// Statements that tell that it went a way, by way.
+    /// Statements that only run if it went a way, by way.
     pub(crate) statements: [Vec<StatementId>; 2],
 }
 
@@ -80,12 +80,12 @@ impl BranchMap {
             .collect();
         let mut found: BTreeMap<u32, Vec<(Instruction, [Side; 2])>> = BTreeMap::new();
         let mut unclear: HashSet<u32> = HashSet::new();
-        for (range, statement, column) in map.ranges() {
-            let Some(number) = wanted.get(&(statement, column)) else {
+        for row in map.rows() {
+            let Some(number) = wanted.get(&(row.statement, row.column)) else {
                 continue;
             };
             let branch = &branches[*number as usize];
-            for instruction in code.instructions(range.start, range.end) {
+            for instruction in code.instructions(row.from, row.to) {
                 match instruction.flow_control() {
                     FlowControl::ConditionalBranch => {
                         let starts = [instruction.near_branch_target(), instruction.next_ip()];
@@ -134,13 +134,13 @@ impl BranchMap {
         made
     }
 
-    /// In how many jumps a branch can be told; none if it cannot.
+    /// How many jumps a recognised branch became; 0 if it is not recognised.
     pub fn jumps_of(&self, statement: StatementId, column: u32) -> u32 {
         let same = |it: &&Branch| (it.statement, it.column) == (statement, column);
         self.branches.iter().find(same).map_or(0, |it| it.jumps)
     }
 
-    /// The branches that can be told.
+    /// The branches that are recognised.
     pub fn told(&self) -> impl Iterator<Item = (StatementId, u32)> {
         self.branches.iter().map(|it| (it.statement, it.column))
     }
@@ -166,7 +166,7 @@ enum Side {
     Unknown,
 }
 
-/// The ways of the two sides; `None` if they cannot be told.
+/// The ways of the two sides; `None` if they cannot be identified.
 fn ways(sides: [Side; 2]) -> Option<[Option<u8>; 2]> {
     Some(match sides {
         [Side::Way(a), Side::Way(b)] => [Some(a), Some(b)],

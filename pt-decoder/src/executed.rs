@@ -12,11 +12,12 @@
 use crate::{
     account::Account,
     address_space::{AddressSpaces, CodeSource},
+    block_statements::BlockStatements,
     branches::BranchMap,
     processor_timeline::ThreadId,
     recording::{RecordingLosses, stream_recording},
-    statements::{BlockStatements, StatementMap},
 };
+use formats::statement_map::StatementMap;
 use sketch_model::{BuildId, MappedCode, PtRecord, ThreadStatements};
 use std::{collections::BTreeMap, ops::ControlFlow};
 

@@ -19,27 +19,28 @@
 mod account;
 mod address_hash;
 mod address_space;
+mod block_statements;
 mod branches;
-mod elf;
 mod executed;
 mod gap;
 mod image;
 mod libipt;
+mod mapped_bytes;
 mod owner;
 mod packets;
 mod perf_data;
 mod processor_timeline;
 mod recording;
-mod statements;
 pub mod worker;
 
 pub use crate::libipt::{Blocks, ExecutedBlock, ExecutionItem, TraceSetup};
 pub use address_space::{AddressSpaces, CodeSource, MissingCode, ProcessImages};
+pub use block_statements::BlockStatements;
 pub use branches::{BranchMap, BranchPlaces};
-pub use elf::mapped_bytes;
 pub use executed::{ExecutedRecording, executed_statements};
 pub use gap::{GapReason, TraceGap};
 pub use image::{CodeImage, ImageError};
+pub use mapped_bytes::mapped_bytes;
 pub use packets::{Mode, Packet, PacketItem, Packets, TntBits, next_psb, psb_offsets};
 pub use perf_data::{PerfDataError, PerfRecording, read_perf_data};
 pub use processor_timeline::{ProcessorTimeline, Running, ThreadId};
@@ -47,4 +48,3 @@ pub use recording::{
     DecodedRecording, RecordingLosses, Stretch, decode_recording, stream_recording,
 };
 pub use sketch_model::CpuModel;
-pub use statements::{BlockStatements, StatementMap, StatementMapError};

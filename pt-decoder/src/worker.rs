@@ -11,11 +11,11 @@
 use crate::{
     address_space::{CodeSource, MissingCode},
     branches::BranchMap,
-    elf::mapped_bytes,
     executed::{ExecutedRecording, executed_statements},
+    mapped_bytes::mapped_bytes,
     recording::stream_recording,
-    statements::StatementMap,
 };
+use formats::statement_map::StatementMap;
 use nix::sys::resource::{Resource, setrlimit};
 use serde::{Deserialize, Serialize};
 use sketch_model::{BuildId, Gap, MappedCode, PtRecord, ThreadStatements, TracedRun};

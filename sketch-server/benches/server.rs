@@ -2,7 +2,7 @@
 //! ranking costs as predictors and runs grow.
 //!
 //! The server is a process of its own (this program started again), whole but for
-//! the workshop, which is the tests' double. Agents are connections that stay open
+//! the build tools, which are the tests' double. Agents are connections that stay open
 //! and send their next run when the last is acknowledged (`as fast as it goes`), or
 //! one a second each (`paced`). SQLite and PostgreSQL both sync to the disk before
 //! an acknowledgement. The load generator shares the machine's cores with the

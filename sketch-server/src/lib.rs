@@ -11,7 +11,6 @@
 //! decided is decided by the crate `diagnosis`, which knows none of this.
 
 mod access;
-mod builds;
 mod campaigns;
 mod http;
 mod jobs;
@@ -19,11 +18,6 @@ mod serve;
 pub mod storage;
 mod traces;
 
-pub use builds::code_map::{BinaryCode, StatementTable};
-pub use builds::llvm_workshop::LlvmWorkshop;
-pub use builds::symbols::{CodeFrame, Symbols, SymbolsError};
-pub use builds::trace_map::TraceMap;
-pub use builds::workshop;
 pub use campaigns::assignment::UNTRACKED_SHARE;
 pub use campaigns::engine::EngineHandle;
 pub use campaigns::plans;

@@ -1,8 +1,6 @@
 //! Starting and stopping the whole server.
 
 use crate::access::Gate;
-use crate::builds::llvm_workshop::LlvmWorkshop;
-use crate::builds::workshop::Workshop;
 use crate::campaigns::assignment::Assigner;
 use crate::campaigns::assignment_feed::Standing;
 use crate::campaigns::engine;
@@ -14,9 +12,10 @@ use crate::http::metrics::Metrics;
 use crate::http::routes::{Service, router};
 use crate::http::tls::{self, TlsError, TlsFiles};
 use crate::http::upload;
-use crate::jobs::prepare_iteration::Tools;
+use crate::jobs::Tools;
 use crate::storage::{BlobPlace, Blobs, Database, Retention, Storage, StorageError, keep_sweeping};
 use crate::traces::decode::TraceReader;
+use build_analysis::{BitcodeReader, BuildTools, StoredBuilds};
 use server_files::private_files::{
     make_private_folder, open_lock_file, tighten_data, tighten_folder,
 };
@@ -51,9 +50,10 @@ pub struct ServerConfig {
     /// server encrypts.
     pub plain_http: bool,
     pub limits: Limits,
-    /// The command that decodes Intel PT when run with `pt-worker`; without one
-    /// traces stay undecoded, and sketches say so.
-    pub trace_worker: Option<PathBuf>,
+    /// `failsketch` itself, which reads in processes with limits what others wrote: Intel
+    /// PT with `pt-worker`, and bitcode with `read-bitcode`. Without one traces stay
+    /// undecoded, and sketches say so; builds whose graph is not stored are refused.
+    pub worker: Option<PathBuf>,
 }
 
 impl ServerConfig {
@@ -70,7 +70,7 @@ impl ServerConfig {
             tls: None,
             plain_http: false,
             limits: Limits::default(),
-            trace_worker: None,
+            worker: None,
         }
     }
 
@@ -159,8 +159,11 @@ pub async fn serve(
     shutdown: impl Future<Output = ()> + Send + 'static,
     ready: impl FnOnce(SocketAddr),
 ) -> Result<(), ServerError> {
-    let workshop = Arc::new(LlvmWorkshop::open(&config.store));
-    serve_with(config, workshop, shutdown, |address, _| ready(address)).await
+    let reader = BitcodeReader {
+        command: config.worker.clone(),
+    };
+    let builds = Arc::new(StoredBuilds::open(&config.store, reader));
+    serve_with(config, builds, shutdown, |address, _| ready(address)).await
 }
 
 /// Holds the data folder for as long as the file stays open: two engines on one
@@ -205,11 +208,11 @@ fn close_to_others(data: &Path) -> Result<(), ServerError> {
     Ok(())
 }
 
-/// As [`serve`], with a workshop of the caller's choice. `ready` also gets the
+/// As [`serve`], with build tools of the caller's choice. `ready` also gets the
 /// engine, so that a test can wait until it is quiet.
 pub async fn serve_with(
     config: ServerConfig,
-    workshop: Arc<dyn Workshop>,
+    builds: Arc<dyn BuildTools>,
     shutdown: impl Future<Output = ()> + Send + 'static,
     ready: impl FnOnce(SocketAddr, engine::EngineHandle),
 ) -> Result<(), ServerError> {
@@ -239,11 +242,11 @@ pub async fn serve_with(
         .map_err(unreachable)?;
     let address = listener.local_addr().map_err(unreachable)?;
     let tools = Tools {
-        workshop: Arc::clone(&workshop),
+        builds: Arc::clone(&builds),
         blobs: Arc::clone(&blobs),
         key: Arc::new(signing.secret),
         traces: TraceReader {
-            worker: config.trace_worker.clone(),
+            worker: config.worker.clone(),
         },
     };
     let (close, closing) = watch::channel(false);
@@ -255,7 +258,7 @@ pub async fn serve_with(
     let service = Arc::new(Service {
         storage,
         blobs,
-        workshop,
+        builds,
         engine: engine.clone(),
         assigner: Assigner::default(),
         standing: Standing::default(),
@@ -281,12 +284,13 @@ pub async fn serve_with(
     listen(listener, tls, app, config.limits, metrics, closing).await;
     engine.shut_down();
     if let Err(error) = thread.await {
-        tracing::error!(%error, "the engine ended with a defect");
+        tracing::error!(%error, "the engine panicked");
     }
     sweeping.abort();
     alive.abort();
     if let Err(error) = database.close().await {
-        tracing::warn!(%error, "the others take over only when the lease has run out");
+        tracing::warn!(%error, "the other servers take over only when this one's lease has \
+                                expired");
     }
     Ok(())
 }

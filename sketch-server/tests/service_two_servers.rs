@@ -2,7 +2,7 @@
 //!
 //! Has a `main` of its own instead of the usual harness, because it starts itself
 //! again as the servers: `service_two_servers serve …`. The servers are whole ones
-//! but for the workshop, which is the double; agents are threads that, like real
+//! but for the build tools, which are the double; agents are threads that, like real
 //! ones, send a run again, to whichever server answers, until it is acknowledged.
 
 #[path = "it/service_support/mod.rs"]

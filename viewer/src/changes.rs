@@ -110,7 +110,7 @@ fn looks_the_same(a: &FailureSketch, b: &FailureSketch) -> bool {
             provenance.iteration,
             provenance.sigma,
             provenance.slice_statements,
-            provenance.tier,
+            provenance.capabilities.clone(),
         )
     };
     words(a) == words(b)

@@ -37,7 +37,7 @@ pub fn column_of(columns: &[SketchThread], thread: ThreadIndex) -> usize {
     columns.iter().position(|t| t.index == thread).unwrap_or(0)
 }
 
-/// The threads of the sketch without a step: they have no column, and that is said.
+/// The threads of the sketch without a step: they have no column, and the page lists them.
 pub fn idle_threads(sketch: &FailureSketch) -> Vec<&SketchThread> {
     sketch
         .threads
@@ -172,7 +172,7 @@ pub fn notes(sketch: &FailureSketch, step: &SketchStep) -> Vec<String> {
     let mut notes = Vec::new();
     if !step.unordered_with.is_empty() {
         notes.push(format!(
-            "∥ no evidence of order against {}",
+            "∥ order with {} is not proven",
             step_list(&step.unordered_with)
         ));
     }

@@ -60,7 +60,7 @@ pub fn doubts(steps: &[SketchStep]) -> Vec<String> {
     let stale = count(&|s| s.values.iter().any(|v| !v.exact));
     let unrecorded = count(&|s| s.static_only);
     [
-        (unordered, "∥", "of unproven order"),
+        (unordered, "∥", "in an order that is not proven"),
         (stale, "≈", "with a value that may be stale"),
         (unrecorded, "◌", "not recorded"),
     ]

@@ -63,8 +63,8 @@ fn in_words(kind: &str) -> String {
         "SIGFPE" => "divided by zero or overflowed (SIGFPE)".to_owned(),
         "SIGILL" => "executed an illegal instruction (SIGILL)".to_owned(),
         "SIGTRAP" => "executed a trap instruction (SIGTRAP)".to_owned(),
-        kind if kind.starts_with("exit code") => format!("made the program end with {kind}"),
-        "hang" => "waits for ever".to_owned(),
+        kind if kind.starts_with("exit code") => format!("ended the program with {kind}"),
+        "hang" => "waits forever (hang)".to_owned(),
         kind => format!("failed with {kind}"),
     }
 }
@@ -79,7 +79,7 @@ pub fn sort_of_bug(sketch: &FailureSketch) -> Option<String> {
                     "atomicity violation"
                 }
                 OrderPattern::Ww | OrderPattern::Wr | OrderPattern::Rw => "order violation",
-                OrderPattern::Rws => "missed wake-up",
+                OrderPattern::Rws => "missed wakeup",
             };
             format!("concurrency bug: {sort} ({pattern})")
         }

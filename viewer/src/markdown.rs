@@ -60,7 +60,7 @@ pub fn markdown(sketch: &FailureSketch) -> String {
     for (label, fact) in prose::provenance(sketch) {
         out.push_str(&format!("- {label}: {}\n", inline(&fact)));
     }
-    out.push_str("\nNot known:\n\n");
+    out.push_str("\nWhat is not known:\n\n");
     for gap in prose::gaps(sketch) {
         out.push_str(&format!("- {}\n", inline(&gap)));
     }

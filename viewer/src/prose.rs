@@ -7,7 +7,7 @@ use sketch_model::{FailureSketch, Gap, SketchPredictor};
 /// What the figures of the predictor table mean.
 pub const FIGURES: &str = "Precision: of the runs in which it held, the share that failed. \
     Recall: of the runs that failed, the share in which it held. In brackets: 95% intervals. \
-    F weighs precision over recall (β = 0.5). p: chance of a separation this good by luck, \
+    F weighs precision over recall (β = 0.5). p: the chance of a separation this good by luck, \
     corrected for all predictors tested and all looks taken. ★ best of its class.";
 
 /// Where the figures come from, as label and fact.
@@ -33,7 +33,7 @@ pub fn provenance(sketch: &FailureSketch) -> Vec<(&'static str, String)> {
         (
             "Failure rate",
             format!(
-                "{} without probes (P), {} with them (P′)",
+                "{} without hooks (P), {} with them (P′)",
                 rate(p.untracked_failure_rate),
                 rate(p.tracked_failure_rate)
             ),
@@ -56,13 +56,13 @@ pub fn provenance(sketch: &FailureSketch) -> Vec<(&'static str, String)> {
             ),
         ),
         ("Control flow", p.control_flow.clone()),
-        ("Tier", p.tier.to_string()),
+        ("Tier", p.capabilities.to_string()),
         ("Privacy", p.privacy.clone()),
         (
             "Drawn run",
             match &p.drawn_run {
                 Some(run) => run.to_string(),
-                None => "none: no failing run was tracked yet".to_owned(),
+                None => "none: no failing run has been tracked yet".to_owned(),
             },
         ),
         ("Build", sketch.build.to_string()),
@@ -124,13 +124,13 @@ pub fn gaps(sketch: &FailureSketch) -> Vec<String> {
     }
     if sketch.steps.iter().any(|s| !s.unordered_with.is_empty()) {
         gaps.push(
-            "Steps marked ∥ have no proven order against the steps they name; where they stand \
-             against those is arbitrary."
+            "Steps marked ∥ have no proven order with the steps that they name; which of them is \
+             drawn first is arbitrary."
                 .to_owned(),
         );
     }
     if gaps.is_empty() {
-        gaps.push("Nothing was reported lost, refused or left unfollowed.".to_owned());
+        gaps.push("Nothing was reported lost, refused or not followed.".to_owned());
     }
     gaps
 }

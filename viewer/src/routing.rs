@@ -46,7 +46,7 @@ pub struct Row {
     pub right: Option<Touch>,
 }
 
-/// More arrows than this in one gutter are told in words only.
+/// More arrows than this in one gutter are described in words only.
 const MAX_LANES: usize = 4;
 
 /// The strokes of every row; the number of lanes is the same in all of them.

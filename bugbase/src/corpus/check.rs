@@ -1,4 +1,4 @@
-//! Whether a bug's description can be true: the first thing that cannot is said.
+//! Whether a bug's description can be true: reports the first thing that cannot.
 //! Words that the format does not have are refused before, by `bug`'s types.
 //!
 //! Functions are found by layout, not by parsing: in the corpus a definition
@@ -95,7 +95,7 @@ pub fn find_statements(bug: &mut Bug) -> Result<()> {
     for (position, statement) in bug.ideal.statements.iter().enumerate() {
         ensure!(
             !bug.ideal.statements[..position].contains(statement),
-            "{:?} stands twice in the ideal sketch's column {}",
+            "{:?} occurs twice in the ideal sketch's column {}",
             statement.text,
             statement.thread
         );
@@ -104,7 +104,7 @@ pub fn find_statements(bug: &mut Bug) -> Result<()> {
         for part in &predictor.statements {
             ensure!(
                 sources.iter().any(|(_, text)| text.contains(part.as_str())),
-                "a predictor speaks of {part:?}, which no line of the sources contains"
+                "a predictor names {part:?}, which no line of the sources contains"
             );
         }
     }

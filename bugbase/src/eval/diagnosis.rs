@@ -134,7 +134,7 @@ pub fn watch(
             line.finish_and_clear();
             return Ok(match sketch_of(done, fleet)? {
                 Some(diagnosis) => Ending::Settled(diagnosis),
-                None => Ending::GivenUp(None, "it settled without a sketch".into()),
+                None => Ending::GivenUp(None, "the campaign settled without a sketch".into()),
             });
         }
         if interrupted() {
@@ -153,7 +153,7 @@ pub fn watch(
             Some(format!("the agents ended ({shown})"))
         } else if !campaigns.is_empty() && !campaigns.iter().any(going_on) {
             let problem = campaigns.iter().find_map(|c| c.problem.clone());
-            Some(problem.unwrap_or(format!("nothing goes on any more ({shown})")))
+            Some(problem.unwrap_or(format!("no campaign is active any more ({shown})")))
         } else {
             None
         };

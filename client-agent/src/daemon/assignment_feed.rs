@@ -1,15 +1,13 @@
-//! What the runs of each build are to be, known before they ask.
+//! Keeps one long poll per build open, so that a starting run finds its assignment here.
 //!
-//! For each build that runs here one thread keeps a question open at the server:
-//! "tell me when there is something else to run". What it hears stands until it
-//! hears otherwise, and the patch is fetched at once, so that a run that starts
-//! gets both from this machine. Which runs stay with P is decided here, by
-//! counting. A build that nobody has run for a while is given up.
+//! For each build that runs here one thread keeps a request open at the server, which
+//! answers when the assignment changes. An assignment holds until the next answer, and
+//! its patch is fetched at once, so that a starting run gets both from this machine.
+//! Polling stops for a build that nobody has run for a while.
 //!
-//! A server that is silent is asked by the waiting thread alone, with growing
-//! pauses; runs go on with what was last heard, for a while, and then with the
-//! original. None of them waits for it. Servers that answer for single runs only
-//! are asked that way, and one answer serves all runs of two seconds.
+//! If the server is silent, only the waiting thread asks again, with growing pauses;
+//! runs use the last assignment for a while, and then the original. No run waits for
+//! the server.
 
 use super::lock;
 use crate::delivery::client::Server;
@@ -17,8 +15,8 @@ use crate::error::AgentError;
 use crate::patches::backoff::Backoff;
 use crate::stderr_log::say;
 use sketch_model::{
-    Assignment, AssignmentRequest, Assignments, AssignmentsRequest, BuildId, ProgramAssignment,
-    Schema, Tier, VariantRef,
+    AgentId, Assignments, AssignmentsRequest, BuildId, Capabilities, ProgramAssignment, Schema,
+    VariantRef,
 };
 use std::{
     collections::HashMap,
@@ -44,18 +42,36 @@ const PASSING: Duration = Duration::from_secs(2);
 /// Bytes of patches that are kept at hand.
 const PATCHES_KEPT: usize = 8 << 20;
 
-type Key = (BuildId, Tier);
+type Key = (BuildId, Capabilities);
+
+/// Who asks about which build.
+#[derive(Clone)]
+struct Asker {
+    agent: AgentId,
+    capabilities: Capabilities,
+    build: BuildId,
+}
+
+impl Asker {
+    fn question(&self, seen: Option<String>, wait_s: u32) -> AssignmentsRequest {
+        AssignmentsRequest {
+            agent: self.agent.clone(),
+            capabilities: self.capabilities.clone(),
+            builds: vec![self.build.clone()],
+            seen,
+            wait_s,
+        }
+    }
+}
 
 /// What the server last said about a build.
 #[derive(Default)]
 struct Known {
     plan: Option<ProgramAssignment>,
-    /// Names what was said, where the server names it.
+    /// The server's tag of the assignment.
     tag: Option<String>,
-    /// Until when it stands.
+    /// Until when it may be used.
     good_until: Option<Instant>,
-    /// Runs that were told.
-    runs: u64,
     /// Why the last question failed, and until when no run asks again.
     silent: Option<(Instant, String)>,
     asked: Option<Instant>,
@@ -68,27 +84,10 @@ impl Known {
         self.asked.is_some_and(|at| at.elapsed() < GIVEN_UP_AFTER)
     }
 
-    /// What the next run is to be, if what was heard still stands.
-    fn next(&mut self, now: Instant) -> Option<Result<Assignment, AgentError>> {
-        if self.good_until.is_none_or(|until| now > until) {
-            return None;
-        }
-        let plan = self.plan.as_ref()?;
-        if let Some(problem) = &plan.problem {
-            return Some(Err(AgentError::ServerRefused {
-                what: "assignments",
-                status: 404,
-                answer: problem.clone(),
-            }));
-        }
-        let tracked = gets_a_turn(self.runs, plan.tracked_share);
-        self.runs = self.runs.wrapping_add(1);
-        Some(Ok(Assignment {
-            schema: Schema::default(),
-            variant: plan.variant.filter(|_| tracked),
-            finished: plan.finished,
-            expected: plan.expected.clone(),
-        }))
+    /// What runs are to be, if what was heard still stands.
+    fn standing(&self, now: Instant) -> Option<ProgramAssignment> {
+        let stands = self.good_until.is_some_and(|until| now <= until);
+        self.plan.clone().filter(|_| stands)
     }
 
     /// Takes down what was said; whether it is something else than before.
@@ -100,13 +99,6 @@ impl Known {
         self.silent = None;
         news
     }
-}
-
-/// Whether run number `number` is among the share: spread evenly, and exact over
-/// any stretch of runs.
-fn gets_a_turn(number: u64, share: f64) -> bool {
-    let before = number as f64 * share;
-    (before + share).floor() > before.floor()
 }
 
 /// All builds of this machine.
@@ -129,40 +121,58 @@ impl Plans {
         })
     }
 
-    /// What a run that starts now is to be.
-    pub fn assignment(
+    /// What runs that start now are to be.
+    pub fn assignments(
         self: &Arc<Plans>,
-        request: &AssignmentRequest,
-    ) -> Result<Assignment, AgentError> {
-        let entry = self.entry((request.build.clone(), request.tier));
+        request: &AssignmentsRequest,
+    ) -> Result<Assignments, AgentError> {
+        let builds = request.builds.iter().cloned();
+        let programs = builds.map(|build| {
+            self.program(&Asker {
+                agent: request.agent.clone(),
+                capabilities: request.capabilities.clone(),
+                build,
+            })
+        });
+        Ok(Assignments {
+            schema: Schema::default(),
+            // Nobody waits for another one here.
+            tag: String::new(),
+            programs: programs.collect::<Result<_, _>>()?,
+        })
+    }
+
+    fn program(self: &Arc<Plans>, asker: &Asker) -> Result<ProgramAssignment, AgentError> {
+        let entry = self.entry((asker.build.clone(), asker.capabilities.clone()));
         // Those who ask about a new build together wait for one answer.
         let mut known = lock(&entry);
         let now = Instant::now();
         known.asked = Some(now);
-        if let Some(next) = known.next(now) {
-            return next;
+        if let Some(standing) = known.standing(now) {
+            return Ok(standing);
         }
         if let Some((until, why)) = &known.silent
             && now < *until
         {
             return Err(AgentError::ServerSilent(why.clone()));
         }
-        if let Err(error) = self.ask(request, &mut known) {
-            known.silent = Some((Instant::now() + PROMPT, error.to_string()));
-            return Err(error);
+        match self.server.assignments(&asker.question(None, 0)) {
+            Ok(said) => known.heard(said),
+            Err(error) => {
+                known.silent = Some((Instant::now() + PROMPT, error.to_string()));
+                return Err(error);
+            }
+        };
+        if !known.watched {
+            known.watched = self.watch(asker, &entry);
         }
-        if known.tag.is_some() && !known.watched {
-            known.watched = self.watch(request, &entry);
-        }
-        let next = known.next(Instant::now());
+        let standing = known.standing(Instant::now());
         if !known.watched {
             known.good_until = Some(Instant::now() + PASSING);
         }
-        next.unwrap_or_else(|| {
-            Err(AgentError::ServerAnswer {
-                what: "assignments",
-                reason: "it does not mention the build".into(),
-            })
+        standing.ok_or_else(|| AgentError::ServerAnswer {
+            what: "assignments",
+            reason: "it does not mention the build".into(),
         })
     }
 
@@ -178,44 +188,16 @@ impl Plans {
         builds.entry(key).or_default().clone()
     }
 
-    /// Asks without waiting for news.
-    fn ask(&self, request: &AssignmentRequest, known: &mut Known) -> Result<(), AgentError> {
-        match self.server.assignments(&about(request, None, 0)) {
-            Ok(said) => {
-                known.heard(said);
-            }
-            // It answers for single runs only.
-            Err(AgentError::ServerRefused {
-                status: 404 | 405, ..
-            }) => {
-                let single = self.server.assignment(request)?;
-                known.plan = Some(ProgramAssignment {
-                    build: request.build.clone(),
-                    variant: single.variant,
-                    finished: single.finished,
-                    expected: single.expected,
-                    tracked_share: 1.0,
-                    canary_share: 1.0,
-                    patch: None,
-                    problem: None,
-                });
-                known.good_until = Some(Instant::now() + PASSING);
-            }
-            Err(error) => return Err(error),
-        }
-        Ok(())
-    }
-
     /// Begins to wait for news of a build; false if there are too many already.
-    fn watch(self: &Arc<Plans>, request: &AssignmentRequest, entry: &Arc<Mutex<Known>>) -> bool {
+    fn watch(self: &Arc<Plans>, asker: &Asker, entry: &Arc<Mutex<Known>>) -> bool {
         let mut started = false;
         if self.watching.fetch_add(1, Ordering::AcqRel) < MOST_WATCHED {
-            let (plans, entry, request) = (self.clone(), entry.clone(), request.clone());
+            let (plans, entry, asker) = (self.clone(), entry.clone(), asker.clone());
             let thread = thread::Builder::new()
                 .name("plans".into())
                 .stack_size(256 << 10)
                 .spawn(move || {
-                    plans.wait_for_news(&request, &entry);
+                    plans.wait_for_news(&asker, &entry);
                     plans.watching.fetch_sub(1, Ordering::AcqRel);
                 });
             started = thread.is_ok();
@@ -226,7 +208,7 @@ impl Plans {
         started
     }
 
-    fn wait_for_news(&self, request: &AssignmentRequest, entry: &Mutex<Known>) {
+    fn wait_for_news(&self, asker: &Asker, entry: &Mutex<Known>) {
         let mut backoff = Backoff::new();
         loop {
             let seen = {
@@ -239,7 +221,7 @@ impl Plans {
                 known.tag.clone()
             };
             let began = Instant::now();
-            match self.server.assignments(&about(request, seen, HELD_BACK_S)) {
+            match self.server.assignments(&asker.question(seen, HELD_BACK_S)) {
                 Ok(said) => {
                     self.fetch_ahead(&said);
                     let mut known = lock(entry);
@@ -287,32 +269,5 @@ impl Plans {
             patches.remove(0);
         }
         Ok(patch)
-    }
-}
-
-/// The question about one build.
-fn about(request: &AssignmentRequest, seen: Option<String>, wait_s: u32) -> AssignmentsRequest {
-    AssignmentsRequest {
-        agent: request.agent.clone(),
-        tier: request.tier,
-        builds: vec![request.build.clone()],
-        seen,
-        wait_s,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn shares_are_exact_over_any_stretch() {
-        for share in [0.0, 0.25, 0.5, 0.875, 1.0] {
-            for from in [0, 3, 1000] {
-                let turns = (from..from + 800).filter(|n| gets_a_turn(*n, share));
-                let got = turns.count() as f64;
-                assert!((got - 800.0 * share).abs() <= 1.0, "{share}: {got}");
-            }
-        }
     }
 }

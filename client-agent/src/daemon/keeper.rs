@@ -138,7 +138,7 @@ fn send(mut spool: Spool<Folder>, folder: &Path, server: &Server, woken: &Receiv
             while woken.try_recv().is_ok() {}
             let mut last = None;
             let sent = spool.send(|record| {
-                let outcome = server.upload(record, FOR_ONE_RECORD);
+                let outcome = server.upload(record, Worth::Failure, FOR_ONE_RECORD);
                 last = outcome.as_ref().err().map(ToString::to_string);
                 settled(outcome)
             });

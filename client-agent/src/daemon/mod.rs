@@ -1,7 +1,7 @@
 //! `failsketch-agent daemon`: one per machine.
 //!
-//! It knows the server and the policies, answers `run`s over a local socket, and
-//! keeps their records in the spool until the server has them. A `run` that
+//! It knows the server and the policies, answers `run`s over a local socket at the server's
+//! own routes, and keeps their records in the spool until the server has them. A `run` that
 //! finds no daemon does all this itself; the daemon exists so that a thousand
 //! short runs share one connection, one spool and one answer to "what to run".
 //!
@@ -9,16 +9,14 @@
 //! every thread asleep in the kernel.
 
 pub(crate) mod assignment_feed;
-pub mod client;
 mod keeper;
-mod wire;
 
-use crate::delivery::client::Server;
+use crate::delivery::client::{self, Server};
 use crate::delivery::connection::Access;
-use crate::delivery::spool::Worth;
+use crate::delivery::local_http;
 use crate::error::AgentError;
 use crate::policy::file::Config;
-use crate::process::preload::{default_cache, prepare_cache};
+use crate::preload::{default_cache, prepare_cache};
 use crate::process::sys;
 use crate::record::secret;
 use crate::stderr_log::say;
@@ -41,8 +39,9 @@ use std::{
     thread,
     time::{Duration, SystemTime},
 };
-use wire::{Kind, LONGEST_QUESTION};
 
+/// A run record.
+const LONGEST_QUESTION: u64 = 64 << 20;
 /// Connections beyond this wait in the kernel's queue.
 const MOST_CONNECTIONS: usize = 64;
 /// A client that says nothing for this long is cut off.
@@ -74,7 +73,7 @@ pub fn serve(config_path: Option<&Path>) -> Result<(), AgentError> {
         .clone()
         .unwrap_or_else(|| cache.join("spool"));
     if config.disguises_values()
-        && let Err(why) = secret::read_or_make(&secret::path(&config, &cache))
+        && let Err(why) = secret::read_or_make(&config, &cache)
     {
         say(format_args!("this machine has no privacy secret: {why}"));
     }
@@ -174,9 +173,11 @@ impl Configuration {
             match Config::read(self.path.as_deref()) {
                 Ok(config) => {
                     self.current = config;
-                    say("the configuration was read again");
+                    say("the configuration was reloaded");
                 }
-                Err(error) => say(format_args!("the old configuration stays: {error}")),
+                Err(error) => say(format_args!(
+                    "the old configuration stays in force: {error}"
+                )),
             }
         }
         &self.current
@@ -216,51 +217,61 @@ impl Daemon {
     fn converse(&self, connection: &UnixStream) -> io::Result<()> {
         connection.set_read_timeout(Some(CLIENT_PATIENCE))?;
         connection.set_write_timeout(Some(CLIENT_PATIENCE))?;
-        let mut reader = BufReader::new(connection);
-        let mut writer = connection;
-        loop {
-            let (kind, body) = match wire::receive(&mut reader, LONGEST_QUESTION) {
-                Ok(Some(message)) => message,
-                Ok(None) => return Ok(()),
-                // Too long, or of no known kind: whoever sent it may want to know.
-                Err(error) => {
-                    wire::send(&mut writer, Kind::Refused, error.to_string().as_bytes())?;
-                    return Err(error);
-                }
-            };
-            match self.answer(kind, body) {
-                Ok(answer) => wire::send(&mut writer, kind, &answer)?,
-                Err(why) => wire::send(&mut writer, Kind::Refused, why.as_bytes())?,
-            }
-        }
+        let asked = local_http::receive(&mut BufReader::new(connection), LONGEST_QUESTION);
+        let answer = match asked {
+            Ok(Some((first, body))) => self.answer(&first, body),
+            // Somebody looked whether there is a daemon.
+            Ok(None) => return Ok(()),
+            // Whoever sent it may want to know.
+            Err(error) => Err((400, error.to_string())),
+        };
+        let (status, body) = match answer {
+            Ok(body) => (200, body),
+            Err((status, why)) => (status, why.into_bytes()),
+        };
+        let first = format!("HTTP/1.1 {status} \r\nconnection: close");
+        local_http::send(&mut &*connection, &first, &body)
     }
 
-    fn answer(&self, kind: Kind, body: Vec<u8>) -> Result<Vec<u8>, String> {
-        let words = |e: serde_json::Error| e.to_string();
-        match kind {
-            Kind::Policy => {
+    fn answer(&self, first: &str, body: Vec<u8>) -> Result<Vec<u8>, (u16, String)> {
+        let failed = |why: String| (500, why);
+        let json =
+            |written: serde_json::Result<Vec<u8>>| written.map_err(|e| failed(e.to_string()));
+        let mut words = first.split(' ');
+        let (method, path) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
+        match (method, path, client::patch_at(path), client::worth_at(path)) {
+            ("POST", client::POLICY, ..) => {
                 let path = Path::new(OsStr::from_bytes(&body));
                 let mut configuration = lock(&self.configuration);
-                serde_json::to_vec(configuration.fresh().policy_for(path)).map_err(words)
+                json(serde_json::to_vec(configuration.fresh().policy_for(path)))
             }
-            Kind::Secret => {
+            ("GET", client::SECRET, ..) => {
                 let mut configuration = lock(&self.configuration);
                 let config = configuration.fresh();
-                secret::read_or_make(&secret::path(config, &secret::cache(config)))
+                secret::read_or_make(config, &secret::cache(config)).map_err(failed)
             }
-            Kind::Assignment => {
-                let request = serde_json::from_slice(&body).map_err(words)?;
-                let assignment = self.plans.assignment(&request).map_err(|e| e.to_string())?;
-                serde_json::to_vec(&assignment).map_err(words)
+            ("POST", client::ASSIGNMENTS, ..) => {
+                let request = serde_json::from_slice(&body).map_err(|e| (400, e.to_string()))?;
+                let told = self.plans.assignments(&request).map_err(passed_on)?;
+                json(serde_json::to_vec(&told))
             }
-            Kind::Patch => {
-                let variant = serde_json::from_slice(&body).map_err(words)?;
-                let patch = self.plans.patch(variant).map_err(|e| e.to_string())?;
+            ("GET", _, Some(variant), _) => {
+                let patch = self.plans.patch(variant).map_err(passed_on)?;
                 Ok(patch.to_vec())
             }
-            Kind::Success => self.keeper.keep(body, Worth::Success).map(|()| Vec::new()),
-            Kind::Failure => self.keeper.keep(body, Worth::Failure).map(|()| Vec::new()),
-            Kind::Refused => Err("that is an answer, not a question".into()),
+            ("POST", _, _, Some(worth)) => {
+                let kept = self.keeper.keep(body, worth);
+                kept.map(|()| Vec::new()).map_err(failed)
+            }
+            _ => Err((404, format!("the daemon is not asked for {method} {path}"))),
         }
+    }
+}
+
+/// What kept the daemon from an answer: the server's own refusal, or that it gave none.
+fn passed_on(error: AgentError) -> (u16, String) {
+    match error {
+        AgentError::ServerRefused { status, answer, .. } => (status, answer),
+        error => (502, error.to_string()),
     }
 }

@@ -87,7 +87,7 @@ impl Access {
         let own = || AUTHORITIES.map(Path::new).into_iter().find(|p| p.exists());
         let path = self.ca.as_deref().or_else(own);
         let path = path.ok_or(AgentError::NoAuthorities)?;
-        let (certificates, _) = pem(path, "read the authorities in")?;
+        let (certificates, _) = pem(path, "read the certificate authorities in")?;
         match certificates.is_empty() {
             true => Err(unusable(path, "it holds no certificate as PEM")),
             false => Ok(certificates),

@@ -2,6 +2,6 @@
 
 pub(crate) mod client;
 pub(crate) mod connection;
+pub(crate) mod local_http;
 pub(crate) mod outbox;
 pub(crate) mod spool;
-pub(crate) mod upstream;

@@ -17,27 +17,23 @@ fn status(field: &str) -> Option<String> {
 
 pub fn seccomp() -> Finding {
     let (health, detail) = match status("Seccomp").as_deref() {
-        Some("0") => (Health::Ok, "no filter stands before system calls".into()),
+        Some("0") => (Health::Ok, "no seccomp filter is active".into()),
         Some("2") => (
             Health::Degraded,
-            "a filter stands before system calls; if watchpoints are refused above, allow \
-             perf_event_open in the container's profile"
+            "a seccomp filter is active; if watchpoints are refused above, allow perf_event_open \
+             in the container's profile"
                 .into(),
         ),
         Some(other) => (
             Health::Degraded,
-            format!("mode {other}: only a few system calls are allowed"),
+            format!("seccomp mode {other}: only a few system calls are allowed"),
         ),
         None => (
             Health::Degraded,
             "/proc/self/status does not say; mount /proc to learn more".into(),
         ),
     };
-    Finding {
-        health,
-        what: "seccomp",
-        detail,
-    }
+    Finding::new(health, "seccomp", detail)
 }
 
 pub fn capabilities() -> Finding {
@@ -47,13 +43,9 @@ pub fn capabilities() -> Finding {
     let detail = if has(CAP_PERFMON) || has(CAP_SYS_ADMIN) {
         "CAP_PERFMON or CAP_SYS_ADMIN is held, which the agent does not need"
     } else {
-        "none that concern perf are held, and none are needed"
+        "none of those for perf is held, and none is needed"
     };
-    Finding {
-        health: Health::Ok,
-        what,
-        detail: detail.into(),
-    }
+    Finding::new(Health::Ok, what, detail)
 }
 
 pub fn locked_memory() -> Finding {
@@ -65,12 +57,12 @@ pub fn locked_memory() -> Finding {
     let (health, detail) = match read("perf_event_mlock_kb") {
         Some(kb) if kb >= RING_KB => (
             Health::Ok,
-            format!("{kb} kB a processor: rings of full size fit"),
+            format!("{kb} kB per processor: rings of full size fit"),
         ),
         Some(kb) => (
             Health::Degraded,
             format!(
-                "{kb} kB a processor: rings are smaller and lose hits sooner; sysctl \
+                "{kb} kB per processor: rings are smaller and lose hits sooner; sysctl \
                  kernel.perf_event_mlock_kb={RING_KB}"
             ),
         ),
@@ -79,9 +71,5 @@ pub fn locked_memory() -> Finding {
             "kernel.perf_event_mlock_kb cannot be read; rings may be smaller".into(),
         ),
     };
-    Finding {
-        health,
-        what: "memory for rings",
-        detail,
-    }
+    Finding::new(health, "memory for rings", detail)
 }

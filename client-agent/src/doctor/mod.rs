@@ -28,6 +28,16 @@ pub struct Finding {
     pub detail: String,
 }
 
+impl Finding {
+    pub fn new(health: Health, what: &'static str, detail: impl Into<String>) -> Finding {
+        Finding {
+            health,
+            what,
+            detail: detail.into(),
+        }
+    }
+}
+
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let health = match self.health {
@@ -68,19 +78,17 @@ fn shared_memory() -> Finding {
         })
         .and_then(|file| sys::seal_size(file.as_fd()));
     match tried {
-        Ok(()) => Finding {
-            health: Health::Ok,
-            what,
-            detail: "a sealed memfd can be made; records outlive a crash".into(),
-        },
-        Err(reason) => Finding {
-            health: Health::Missing,
-            what,
-            detail: format!(
+        Ok(()) => {
+            let detail = "a sealed memfd can be made; records outlive a crash";
+            Finding::new(Health::Ok, what, detail)
+        }
+        Err(reason) => {
+            let detail = format!(
                 "memfd_create or sealing was refused ({reason}); allow memfd_create in the seccomp \
                  profile, else programs run untouched"
-            ),
-        },
+            );
+            Finding::new(Health::Missing, what, detail)
+        }
     }
 }
 
@@ -88,13 +96,13 @@ fn watchpoints(what: &'static str, probe: WatchpointProbe) -> Finding {
     let (health, detail) = match probe {
         WatchpointProbe::Works => (
             Health::Ok,
-            "one was armed, re-aimed, and fired at each access".into(),
+            "a watchpoint was set, moved, and fired at each access".into(),
         ),
         WatchpointProbe::Silent { counted, expected } => (
             Health::Missing,
             format!(
-                "they are accepted but fire {counted} of {expected} times: this virtual machine \
-                 does not emulate debug registers; sketches will rest on inline probes"
+                "watchpoints are accepted, but fired {counted} of {expected} times: this virtual \
+                 machine does not emulate debug registers; sketches will rest on hooks alone"
             ),
         ),
         WatchpointProbe::Refused { call, reason } => (
@@ -105,11 +113,7 @@ fn watchpoints(what: &'static str, probe: WatchpointProbe) -> Finding {
             ),
         ),
     };
-    Finding {
-        health,
-        what,
-        detail,
-    }
+    Finding::new(health, what, detail)
 }
 
 /// What a hit costs is what the governor will charge for it.
@@ -182,30 +186,24 @@ fn perf_level() -> Finding {
         ),
         None => (
             Health::Degraded,
-            "it cannot be read: this kernel or sandbox hides perf".into(),
+            "the setting cannot be read: this kernel or sandbox hides perf".into(),
         ),
     };
-    Finding {
-        health,
-        what,
-        detail,
-    }
+    Finding::new(health, what, detail)
 }
 
 fn intel_pt() -> Finding {
     let (health, detail) = match PtSource::of_this_machine() {
         Ok(_) => (
             Health::Ok,
-            "an event and its buffers were opened; records carry the last moments of runs".into(),
+            "an event and its buffers were opened; records carry the trace of the end of each \
+             run"
+            .into(),
         ),
         Err(refusal @ (PtRefusal::Absent(_) | PtRefusal::Description { .. })) => {
             (Health::Missing, refusal.to_string())
         }
         Err(refusal @ PtRefusal::Call { .. }) => (Health::Degraded, refusal.to_string()),
     };
-    Finding {
-        health,
-        what: "Intel PT",
-        detail,
-    }
+    Finding::new(health, "Intel PT", detail)
 }

@@ -5,7 +5,6 @@
 //! the fingerprints of the secrets that the server has seen.
 
 use super::{Finding, Health};
-use crate::daemon::client::DaemonClient;
 use crate::daemon::default_socket;
 use crate::delivery::client::{Server, ServerAgent};
 use crate::delivery::connection::Access;
@@ -23,18 +22,14 @@ pub fn values(config: &Config) -> Finding {
         true => disguised(config),
         false => undisguised(config.policy.privacy),
     };
-    Finding {
-        health,
-        what: "privacy",
-        detail,
-    }
+    Finding::new(health, "privacy", detail)
 }
 
 fn undisguised(privacy: Privacy) -> (Health, String) {
     let detail = match privacy {
         Privacy::ControlFlowOnly => "no values leave this machine",
         Privacy::Full | Privacy::Shapes => {
-            "values leave this machine as they were; privacy = \"shapes\" in the policy disguises \
+            "values leave this machine undisguised; privacy = \"shapes\" in the policy disguises \
              them"
         }
     };
@@ -42,14 +37,15 @@ fn undisguised(privacy: Privacy) -> (Health, String) {
 }
 
 fn disguised(config: &Config) -> (Health, String) {
-    let path = secret::path(config, &secret::cache(config));
+    let cache = secret::cache(config);
+    let path = secret::path(config, &cache);
     let socket = config.socket.clone().unwrap_or_else(default_socket);
-    let of_the_daemon = DaemonClient::at(&socket)
+    let of_the_daemon = Server::daemon(&socket)
         .and_then(|daemon| daemon.secret())
         .ok();
     let secret = match of_the_daemon.map(|secret| Ok(Some(secret))) {
         Some(found) => found,
-        None => secret::read(&path),
+        None => secret::read(config, &cache),
     };
     let key = match secret {
         Ok(Some(secret)) => secret::fingerprint(&secret),

@@ -1,4 +1,4 @@
-//! The way to the server: reachable, trusted, on the same time.
+//! Checks the connection to the server: reachable, trusted, clocks alike.
 
 use super::{Finding, Health};
 use crate::delivery::client::Server;
@@ -20,36 +20,27 @@ pub fn key(config: &Config) -> Finding {
         Some(Err(error)) => (Health::Missing, error.to_string()),
         None => (
             Health::Missing,
-            "no key is pinned, so no tracked build is ever run; copy signing.pub from the \
+            "no key is pinned, so no tracked build will be run; copy signing.pub from the \
              server's data folder and name it with --key or in the configuration"
                 .into(),
         ),
     };
-    Finding {
-        health,
-        what: "key",
-        detail,
-    }
+    Finding::new(health, "key", detail)
 }
 
 pub fn server_and_clock(config: &Config) -> Vec<Finding> {
-    let finding = |health, what, detail| Finding {
-        health,
-        what,
-        detail,
-    };
     let Some(access) = Access::configured(config) else {
-        let detail = "none is named; give --server or name one in the configuration";
-        return vec![finding(Health::Missing, "server", detail.into())];
+        let detail = "no server is named; give --server or name one in the configuration";
+        return vec![Finding::new(Health::Missing, "server", detail)];
     };
     let url = &access.url;
     let date = match Server::new(&access).and_then(|server| server.health()) {
         Ok(date) => date,
-        Err(error) => return vec![finding(Health::Missing, "server", error.to_string())],
+        Err(error) => return vec![Finding::new(Health::Missing, "server", error.to_string())],
     };
     let reachable = match access.can_be_overheard() {
-        false => finding(Health::Ok, "server", format!("{url} answers")),
-        true => finding(
+        false => Finding::new(Health::Ok, "server", format!("{url} answers")),
+        true => Finding::new(
             Health::Degraded,
             "server",
             format!(
@@ -65,17 +56,17 @@ pub fn server_and_clock(config: &Config) -> Vec<Finding> {
                 .map_or(0, |since| since.as_secs());
             let off = ours.abs_diff(theirs);
             if off <= MOST_SECONDS_OFF {
-                finding(Health::Ok, "clock", format!("{off} s from the server's"))
+                Finding::new(Health::Ok, "clock", format!("{off} s from the server's"))
             } else {
                 let detail = format!(
                     "{off} s from the server's: patches may look expired; set this machine's clock"
                 );
-                finding(Health::Degraded, "clock", detail)
+                Finding::new(Health::Degraded, "clock", detail)
             }
         }
         None => {
-            let detail = "the server did not say what time it is".into();
-            finding(Health::Degraded, "clock", detail)
+            let detail = "the server did not say what time it is";
+            Finding::new(Health::Degraded, "clock", detail)
         }
     };
     vec![reachable, clock]
@@ -90,15 +81,14 @@ pub fn token(config: &Config) -> Option<Finding> {
         Some(Err(error)) => (Health::Missing, error.to_string()),
         _ if others => (
             Health::Degraded,
-            format!("others may read it; chmod 600 {}", path.display()),
+            format!(
+                "other users may read the token; chmod 600 {}",
+                path.display()
+            ),
         ),
-        _ => (Health::Ok, "one is sent with every question".into()),
+        _ => (Health::Ok, "the token is sent with every request".into()),
     };
-    Some(Finding {
-        health,
-        what: "token",
-        detail,
-    })
+    Some(Finding::new(health, "token", detail))
 }
 
 /// An HTTP date ("Sun, 06 Nov 1994 08:49:37 GMT") as seconds since 1970.

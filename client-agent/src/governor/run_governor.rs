@@ -10,7 +10,7 @@ use super::token_bucket::{Action, BUCKET_NS, Governor, Reading, Terms, Turn};
 use crate::process::region::{EndedThreads, LiveRegion};
 use crate::process::{clock, sys};
 use crate::watchpoints::probe;
-use sketch_model::{PauseReason, TrackingRecord, Tsc};
+use sketch_model::{PauseReason, Pid, TrackingRecord, Tsc};
 
 /// Between looks while the process works, and the most while it sleeps.
 const SHORTEST_MS: i32 = 10;
@@ -177,11 +177,11 @@ impl Steward {
     /// While the events are open. Once they are to be closed, switches are not taken out
     /// of the account: that would keep recording off, and so keep the process from
     /// closing them. What they cost is told at the end.
-    fn count_switches(&mut self, pid: i32) {
+    fn count_switches(&mut self, pid: Pid) {
         if self.share.is_none() || !self.region.watch_is_open() || self.watch_is_released() {
             return;
         }
-        let cost_ns = self.switches.more(pid).saturating_mul(SWITCH_NS);
+        let cost_ns = self.switches.more(pid.0).saturating_mul(SWITCH_NS);
         match self.released {
             false => self.charge(cost_ns),
             true => self.late_ns = self.late_ns.saturating_add(cost_ns),
@@ -211,7 +211,7 @@ impl Steward {
 
     /// The process that records.
     pub fn pid(&self) -> Option<i32> {
-        self.region.pid()
+        self.region.pid().map(|pid| pid.0)
     }
 
     /// Takes what we made the program do out of its account.

@@ -11,18 +11,15 @@
 //! Deliberately absent: decoding (`pt-decoder`, which the agent must not link),
 //! tracing of the kernel, and cycle-accurate time.
 
-mod attribute;
 mod capability;
 #[cfg(test)]
 mod fake;
+mod kept;
 mod kernel;
 mod recorder;
 mod request;
 #[cfg(test)]
 mod run_tests;
-mod snapshot;
-mod store;
-mod windows;
 
 pub use capability::PtRefusal;
 pub use recorder::Tracing;

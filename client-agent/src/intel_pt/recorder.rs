@@ -5,12 +5,10 @@
 //! nothing else until it is told to finish.
 
 use super::{
-    attribute::attributes,
     capability::{Machine, PtRefusal, PtUnit},
+    kept::{Store, in_order},
     kernel::{Event, Kernel},
-    snapshot,
-    store::Store,
-    windows::{Window, filter},
+    request::{Window, attributes, filter},
 };
 use crate::process::sys::errno;
 use sketch_model::{Gap, PtBuffer, PtRecord, SidebandEvent, SidebandKind};
@@ -197,7 +195,7 @@ fn collect(
     }
     drain(processors, &mut store);
     for Processor { cpu, event } in processors {
-        let snapshot = snapshot::in_order(event.trace());
+        let snapshot = in_order(event.trace());
         if snapshot.overwritten {
             // The kernel does not write this record in snapshot mode by itself.
             store.keep(SidebandEvent {

@@ -15,7 +15,9 @@ use crate::process::{environment, sys};
 use crate::run::program::{Program, ProgramKind};
 use crate::run::{Recorder, Supervisor};
 use perf_event_open_sys::bindings::perf_event_attr;
-use sketch_model::{AgentId, FailureKind, Gap, Outcome, PerfClock, RunRecord, SidebandKind, Tier};
+use sketch_model::{
+    AgentId, Capabilities, FailureKind, Gap, Outcome, PerfClock, RunRecord, SidebandKind,
+};
 use std::{
     cell::LazyCell,
     ffi::{CStr, CString, OsStr},
@@ -69,13 +71,8 @@ fn record(kernel: Box<dyn Kernel>, check: &str) -> RunRecord {
         panic!("{:?}", program.kind);
     };
     let arguments = ["sleep", "0.001"].map(|it| CString::new(it).unwrap());
-    let supervisor = Supervisor {
-        program: &program,
-        arguments: &arguments,
-        environment: environment::own(),
-        inherited: Inherited::take().unwrap(),
-        queue: None,
-    };
+    let inherited = Inherited::take().unwrap();
+    let supervisor = Supervisor::new(&program, &arguments, environment::own(), inherited, None);
     let (_kept, files) = skylake();
     let unit = PtUnit {
         event_type: SOFTWARE,
@@ -85,7 +82,7 @@ fn record(kernel: Box<dyn Kernel>, check: &str) -> RunRecord {
     };
     let mut recorder = Recorder {
         agent: AgentId("here".into()),
-        tier: Tier::IntelPt,
+        capabilities: Capabilities::intel_pt(),
         pt: Some(PtSource { unit, kernel }),
         preload: Err("none is needed".into()),
         failing_exits: Vec::new(),

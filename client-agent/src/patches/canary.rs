@@ -9,7 +9,7 @@
 //! that every run on the machine sees them; two runs that end in the same
 //! instant may lose a count, which delays a verdict and never makes a wrong one.
 
-use crate::private_files::write_whole;
+use private_files::write_private_unsynced;
 use serde::{Deserialize, Serialize};
 use sketch_model::{BuildId, FailureKind, Outcome, RunRecord, VariantRef, Withdrawal};
 use std::{
@@ -202,7 +202,7 @@ impl Canary {
     pub fn save(&self, path: &Path) {
         // Without the file the next run begins anew, on probation.
         if let Ok(bytes) = serde_json::to_vec(self) {
-            let _ = write_whole(path, &bytes);
+            let _ = write_private_unsynced(path, &bytes);
         }
     }
 }

@@ -4,7 +4,7 @@
 //! A file that cannot be read or written begins anew each time, and no run fails for
 //! it.
 
-use crate::private_files::{self, write_whole};
+use private_files::{create_private, write_private_unsynced};
 use serde::{Serialize, de::DeserializeOwned};
 use std::{
     fs,
@@ -34,7 +34,7 @@ impl<T: Default + Serialize + DeserializeOwned> Kept<T> {
     /// Every change counts, whoever makes one at the same time.
     pub fn change<A>(&self, change: impl FnOnce(&mut T) -> A) -> A {
         let kind = self.file.extension().unwrap_or_default().to_string_lossy();
-        let lock = private_files::create(&self.file.with_extension(format!("{kind}-lock")));
+        let lock = create_private(&self.file.with_extension(format!("{kind}-lock")));
         let _held = lock.and_then(|file| file.lock().map(|()| file));
         let bytes = fs::read(&self.file).unwrap_or_default();
         let mut value: T = serde_json::from_slice(&bytes).unwrap_or_default();
@@ -42,7 +42,7 @@ impl<T: Default + Serialize + DeserializeOwned> Kept<T> {
         if let Ok(now) = serde_json::to_vec(&value)
             && now != bytes
         {
-            let _ = write_whole(&self.file, &now);
+            let _ = write_private_unsynced(&self.file, &now);
         }
         answer
     }

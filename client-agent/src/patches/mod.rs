@@ -4,4 +4,5 @@ pub(crate) mod backoff;
 pub(crate) mod canary;
 pub(crate) mod locked_file;
 pub(crate) mod rollback_guard;
+pub(crate) mod share;
 pub(crate) mod tracked_build;

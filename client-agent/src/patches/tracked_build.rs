@@ -1,15 +1,15 @@
 //! The tracked build that the server assigned: fetched, verified, applied beside
 //! the original, and kept as a sealed file in memory that is executed itself.
 
-use crate::delivery::upstream::Upstream;
+use crate::delivery::client::Server;
 use crate::error::AgentError;
 use crate::patches::rollback_guard::Newest;
-use crate::private_files::write_whole;
 use crate::process::modules::MainModule;
 use crate::process::sys::{self, MemoryUse};
 use crate::run::program::KnownProgram;
 use code_patch::PublicKey;
 use formats::elf::ElfFacts;
+use private_files::write_private_unsynced;
 use runtime::layout::START_MARK;
 use sketch_model::{Execution, VariantRef};
 use std::{
@@ -97,7 +97,7 @@ fn now() -> u64 {
 
 /// Where tracked builds come from.
 pub struct PatchSource<'a> {
-    pub upstream: &'a Upstream,
+    pub server: &'a Server,
     pub key: Option<&'a PublicKey>,
     pub cache: &'a Path,
 }
@@ -120,11 +120,11 @@ impl PatchSource<'_> {
         {
             return seal(result, program, execution);
         }
-        let patch = self.upstream.patch(variant)?;
+        let patch = self.server.patch(variant)?;
         let result = apply(&patch, key, program, execution)?;
         self.admit(&result, key, program, variant)?;
         // Only a patch that passed is kept; without a cache it is just slower.
-        let _ = write_whole(&cached, &patch);
+        let _ = write_private_unsynced(&cached, &patch);
         seal(result, program, execution)
     }
 
@@ -140,9 +140,9 @@ impl PatchSource<'_> {
         let admitted = newest.change(|newest| newest.admit(variant, patch.version));
         admitted.map_err(|newer| {
             AgentError::PatchRefused(format!(
-                "it is version {} of iteration {}, and {newer} was run here before; it was replaced \
-                 a moment ago, or somebody serves an old patch again. If the server was set back to \
-                 a backup, remove {}",
+                "it is version {} of iteration {}, and {newer} was run here before: either it \
+                 was replaced just now, or somebody serves an old patch again. If the server was \
+                 restored from a backup, remove {}",
                 patch.version,
                 variant.iteration,
                 newest.file().display()
@@ -152,7 +152,7 @@ impl PatchSource<'_> {
 
     /// Where the patch of a variant is kept.
     pub fn cache_path(&self, program: &KnownProgram, variant: VariantRef) -> PathBuf {
-        let origin = code_patch::sha256_hex(self.upstream.origin().as_bytes());
+        let origin = code_patch::sha256_hex(self.server.name().as_bytes());
         self.cache.join(format!(
             "patch-{}-{}-{}-{}-{}",
             &origin[..16],

@@ -12,22 +12,23 @@ use crate::stderr_log::say;
 use serde::{Deserialize, Serialize};
 use sketch_model::Privacy;
 use std::{path::Path, str::FromStr, sync::Once, time::Duration};
+use wildmatch::WildMatchPattern;
 
-/// How watchpoint hits may come from a program.
+/// Whether watchpoints are used, and how their hits are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", try_from = "String")]
 pub enum WatchWay {
     /// Through rings of the kernel, which a program cannot notice.
     #[default]
     Ring,
-    /// There are to be no watchpoints. Threads that switch often pay for them at every
-    /// switch, whether they are hit or not.
+    /// Watchpoints are not used. They cost at every switch between threads, whether they
+    /// are hit or not.
     None,
 }
 
-/// A `watch_way` that there is not.
+/// A value of `watch_way` that does not exist.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no watch_way; give ring or none")]
+#[error("`{0}` is not a value of watch_way; use `ring` or `none`")]
 pub struct UnknownWatchWay(String);
 
 impl FromStr for WatchWay {
@@ -83,7 +84,7 @@ pub struct Policy {
     /// How often watchpoints may be aimed in one run; each time costs the program
     /// tens of microseconds a thread.
     pub trap_budget: u64,
-    /// How watchpoint hits may come.
+    /// Whether watchpoints are used.
     pub watch_way: WatchWay,
     /// Record Intel PT where the machine has it.
     pub intel_pt: bool,
@@ -185,24 +186,8 @@ pub fn fits(pattern: &str, path: &Path) -> bool {
         .file_name()
         .map_or(whole.clone(), |n| n.to_string_lossy());
     let subject = if pattern.contains('/') { whole } else { name };
-    let mut pieces = pattern.split('*');
-    let Some(mut rest) = pieces.next().and_then(|first| subject.strip_prefix(first)) else {
-        return false;
-    };
-    let mut pieces = pieces.peekable();
-    if pieces.peek().is_none() {
-        return rest.is_empty();
-    }
-    while let Some(piece) = pieces.next() {
-        if pieces.peek().is_none() {
-            return rest.ends_with(piece);
-        }
-        match rest.find(piece) {
-            Some(at) => rest = &rest[at + piece.len()..],
-            None => return false,
-        }
-    }
-    true
+    // No character stands for exactly one: `?` may be part of a name.
+    WildMatchPattern::<'*', '\0'>::new(pattern).matches(&subject)
 }
 
 #[cfg(test)]
@@ -217,7 +202,7 @@ mod tests {
         assert_eq!(ways, [ring, none, ring, ring]);
         let refused = read("signal").expect_err("there is none").to_string();
         assert!(
-            refused.contains("`signal` is no watch_way; give ring or none"),
+            refused.contains("`signal` is not a value of watch_way; use `ring` or `none`"),
             "{refused}"
         );
         // A daemon tells its policy to runs of any version.
@@ -236,8 +221,17 @@ mod tests {
         for pattern in ["postgres", "post*", "*", "/usr/*/bin/post*", "/usr/lib/*"] {
             assert!(fits(pattern, path), "{pattern}");
         }
-        for pattern in ["postgre", "bin", "/usr/*/sbin/*", "*x", "/lib/*"] {
+        for pattern in [
+            "postgre",
+            "bin",
+            "/usr/*/sbin/*",
+            "*x",
+            "/lib/*",
+            "",
+            "postgre?",
+        ] {
             assert!(!fits(pattern, path), "{pattern}");
         }
+        assert!(fits("a?*", Path::new("/bin/a?b")) && !fits("a*a", Path::new("/bin/a")));
     }
 }

@@ -1,21 +1,21 @@
-//! Flags, configuration file and daemon → what one `run` goes by.
+//! Flags, configuration file and daemon → the settings of one `run`.
 //!
 //! A flag beats the daemon's policy, which beats the file's. Nothing in here
-//! may keep the command from running: what cannot be used is said and left out.
+//! may keep the command from running: what cannot be used is reported and ignored.
 
 use crate::cli::RunArguments;
-use crate::daemon::client::DaemonClient;
 use crate::daemon::default_socket;
 use crate::delivery::client::Server;
 use crate::delivery::connection::Access;
-use crate::delivery::outbox::Delivery;
+use crate::delivery::outbox::Outbox;
 use crate::delivery::spool::{Folder, Spool};
-use crate::delivery::upstream::{Handover, Upstream};
 use crate::error::AgentError;
 use crate::policy::Policy;
 use crate::policy::file::Config;
-use crate::process::{preload, sys};
+use crate::preload;
+use crate::process::sys;
 use crate::record::secret;
+use crate::record::secret::foreign_owner;
 use crate::stderr_log::say;
 use code_patch::PublicKey;
 use sketch_model::{AgentId, Privacy};
@@ -33,7 +33,8 @@ pub struct Settings {
     pub policy: Policy,
     /// The operator's secret for disguised values.
     pub secret: Vec<u8>,
-    pub upstream: Option<Upstream>,
+    /// Whom it asks and tells: the machine's daemon, or the server itself.
+    pub upstream: Option<Outbox<Folder>>,
 }
 
 impl Settings {
@@ -80,72 +81,75 @@ impl Settings {
 
 /// The daemon that was named, or the machine's if one answers; a server named
 /// on the command line is meant to be used directly.
-fn daemon(arguments: &RunArguments, config: &Config) -> Option<DaemonClient> {
+fn daemon(arguments: &RunArguments, config: &Config) -> Option<Server> {
     if arguments.way.server.is_some() {
         return None;
     }
     let named = arguments.daemon.as_ref().or(config.socket.as_ref());
     match named {
-        Some(socket) => DaemonClient::at(socket).inspect_err(|e| say(e)).ok(),
-        // Nobody promised that there is one.
-        None => DaemonClient::at(&default_socket()).ok(),
+        Some(socket) => Server::daemon(socket).inspect_err(|e| say(e)).ok(),
+        None => unnamed_daemon(&default_socket(), sys::user_id()),
     }
+}
+
+/// The daemon at the usual place, if there is one: nobody promised that. In a temporary folder
+/// it may be anybody's, who would be told everything.
+fn unnamed_daemon(socket: &Path, own: u32) -> Option<Server> {
+    let daemon = Server::daemon(socket).ok()?;
+    let foreign = socket.parent().and_then(foreign_owner);
+    let Some(owner) = foreign.filter(|_| own != 0) else {
+        return Some(daemon);
+    };
+    say(format_args!(
+        "the daemon at {} is not asked, because the folder belongs to another user (number \
+         {owner}); name its socket with --daemon if it is yours",
+        socket.display()
+    ));
+    None
 }
 
 fn upstream(
     config: &Config,
-    daemon: Option<DaemonClient>,
+    daemon: Option<Server>,
     cache: &Path,
     grace: Duration,
-) -> Option<Upstream> {
-    let open_spool = |folder: PathBuf| {
-        Folder::open(&folder)
-            .inspect_err(|reason| {
-                let folder = folder.display();
-                say(format_args!(
-                    "there is no spool: cannot use {folder}: {reason}"
-                ));
-            })
-            .ok()
-            .map(|disk| Spool::new(disk, config.spool.limit(), sys::unique_u64()))
+) -> Option<Outbox<Folder>> {
+    let (server, folder, grace) = match daemon {
+        // Its own spool would give it back what it did not take, and a disk that is slow to
+        // sync is no reason to lose a record.
+        Some(daemon) => {
+            let grace = grace.max(Duration::from_secs(1));
+            (daemon, cache.join("handover"), grace)
+        }
+        None => {
+            let server = Server::new(&Access::configured(config)?);
+            let folder = config.spool.folder.clone();
+            let folder = folder.unwrap_or_else(|| cache.join("spool"));
+            (server.inspect_err(|e| say(e)).ok()?, folder, grace)
+        }
     };
-    if let Some(daemon) = daemon {
-        return Some(Upstream::Daemon(Handover {
-            daemon,
-            // A disk that is slow to sync is no reason to lose a record.
-            limit: grace.max(Duration::from_secs(1)),
-            // Not the daemon's own, which it would get back again and again.
-            spool: open_spool(cache.join("handover")),
-        }));
-    }
-    let server = Server::new(&Access::configured(config)?)
-        .inspect_err(|e| say(e))
-        .ok()?;
-    let folder = config.spool.folder.clone();
-    Some(Upstream::Server(Delivery {
+    let disk = Folder::open(&folder).inspect_err(|reason| {
+        let folder = folder.display();
+        say(format_args!(
+            "there is no spool: cannot use {folder}: {reason}"
+        ));
+    });
+    Some(Outbox {
         server,
-        spool: open_spool(folder.unwrap_or_else(|| cache.join("spool"))),
+        spool: disk
+            .ok()
+            .map(|disk| Spool::new(disk, config.spool.limit(), sys::unique_u64())),
         grace,
-    }))
+    })
 }
 
 fn apply_flags(policy: &mut Policy, arguments: &RunArguments) {
     policy.fail_exits.extend(&arguments.fail_exit);
-    if let Some(privacy) = arguments.privacy {
-        policy.privacy = privacy;
-    }
-    if let Some(check) = &arguments.check {
-        policy.check = Some(check.clone());
-    }
-    if let Some(percent) = arguments.max_overhead {
-        policy.max_overhead = percent;
-    }
-    if let Some(way) = arguments.watch_way {
-        policy.watch_way = way;
-    }
-    if let Some(share) = arguments.canary {
-        policy.canary = share;
-    }
+    policy.privacy = arguments.privacy.unwrap_or(policy.privacy);
+    policy.check = arguments.check.clone().or(policy.check.take());
+    policy.max_overhead = arguments.max_overhead.unwrap_or(policy.max_overhead);
+    policy.watch_way = arguments.watch_way.unwrap_or(policy.watch_way);
+    policy.canary = arguments.canary.unwrap_or(policy.canary);
     if arguments.hang_after.is_some() {
         policy.hang_after = arguments.hang_after;
         policy.hang_when_idle = arguments.hang_when_idle;
@@ -166,15 +170,15 @@ fn apply_flags(policy: &mut Policy, arguments: &RunArguments) {
 /// undo are not sent at all.
 fn privacy_secret(
     config: &Config,
-    daemon: Option<&DaemonClient>,
+    daemon: Option<&Server>,
     cache: &Path,
     policy: &mut Policy,
 ) -> Vec<u8> {
     if policy.privacy != Privacy::Shapes {
         return Vec::new();
     }
-    let from_file = || secret::read_or_make(&secret::path(config, cache));
-    let found = match daemon.map(DaemonClient::secret) {
+    let from_file = || secret::read_or_make(config, cache);
+    let found = match daemon.map(Server::secret) {
         Some(Ok(secret)) => secret::checked(secret),
         // It may be older than this agent.
         Some(Err(_)) | None => from_file(),
@@ -196,4 +200,25 @@ pub fn public_key(given: &str) -> Result<PublicKey, AgentError> {
         origin,
         reason: e.to_string(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::{fs::chown, net::UnixListener};
+
+    #[test]
+    fn a_daemon_that_nobody_named_is_not_asked_in_a_folder_of_another_user() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let socket = folder.path().join("agent.sock");
+        assert!(unnamed_daemon(&socket, 1000).is_none(), "there is none");
+        let _daemon = UnixListener::bind(&socket).expect("listens");
+        assert!(unnamed_daemon(&socket, 1000).is_some(), "root's or our own");
+        // Only root gives folders away.
+        if sys::user_id() == 0 {
+            chown(folder.path(), Some(61917), None).expect("root may");
+            assert!(unnamed_daemon(&socket, 1000).is_none(), "another user's");
+            assert!(unnamed_daemon(&socket, 0).is_some(), "systemd's, in /run");
+        }
+    }
 }

@@ -1,96 +1,11 @@
-//! Pieces of one run → its record.
+//! A record as it is sent has a greatest length. What makes it longer is left out,
+//! dearest last, and that is said.
 
-use crate::process::modules::Module;
-use crate::process::region::{WatchState, WatchStatus};
-use crate::watchpoints::collector::Collected;
-use sketch_model::{
-    Gap, Mapping, RecordPart, RunId, RunRecord, TrackingRecord, WatchHit, WatchRecord, WatchRefusal,
-};
+use sketch_model::{Gap, RecordPart, RunRecord};
 
-/// Hits kept in a record: half of them the first, half the last.
-const MOST_HITS: usize = 4096;
-
-/// A name for a run that no other run has.
-pub fn run_id(agent: &str, random: u64) -> RunId {
-    RunId(format!("{agent}-{}-{random:016x}", std::process::id()))
-}
-
-/// The watchpoints' part. Untouched programs and plans that watch nothing have
-/// none and need no reason (`tracked` is false);
-/// `asked` says whether a tracked build was to open some.
-pub fn watch_record(
-    tracked: bool,
-    asked: bool,
-    status: &WatchStatus,
-    mut collected: Collected,
-    gaps: &mut Vec<Gap>,
-) -> WatchRecord {
-    gaps.append(&mut collected.gaps);
-    let received = collected.hits.len() as u64;
-    let hits = trim(collected.hits, gaps);
-    if collected.counted > received {
-        gaps.push(Gap::HitsLost {
-            lost: collected.counted - received,
-            counted: collected.counted,
-        });
-    }
-    let refused = match &status.state {
-        _ if !tracked => None,
-        _ if !asked => Some(WatchRefusal::NotOffered),
-        WatchState::Ready => None,
-        // The agent's own reason is nearer to the cause than "the agent refused".
-        WatchState::Refused(why) => Some(collected.refused.unwrap_or_else(|| why.clone())),
-        WatchState::Untried => Some(WatchRefusal::RuntimeNotStarted),
-    };
-    WatchRecord {
-        hits,
-        counted: collected.counted,
-        armed: status.armed,
-        // The program may have written anything over these.
-        skipped_aims: [
-            status.arm_errors,
-            status.arms_contended,
-            status.arms_over_limit,
-            status.arms_sandboxed,
-            status.arms_own_stack,
-            u64::from(collected.ended_early),
-        ]
-        .into_iter()
-        .fold(0, u64::saturating_add),
-        disarmed: status.disarms,
-        refused,
-    }
-}
-
-/// What the pauses of a run amount to.
-pub fn pauses(tracking: &TrackingRecord) -> Option<Gap> {
-    let share = tracking.max_overhead?;
-    if tracking.pauses.is_empty() {
-        return None;
-    }
-    Some(Gap::RecordingPaused {
-        times: tracking.pauses.len() as u64,
-        limit_ppm: (share * 1e6).round() as u64,
-        on_permille: (tracking.coverage() * 1e3).round() as u64,
-    })
-}
-
-fn trim(mut hits: Vec<WatchHit>, gaps: &mut Vec<Gap>) -> Vec<WatchHit> {
-    if hits.len() > MOST_HITS {
-        let dropped = hits.len() - MOST_HITS;
-        let from = MOST_HITS / 2;
-        hits.drain(from..from + dropped);
-        gaps.push(Gap::HitsTrimmed {
-            count: dropped as u64,
-            kept: from as u64,
-        });
-    }
-    hits
-}
-
-/// The record as it is sent, at most `largest` bytes long. What makes it longer is
-/// left out, dearest last, and that is said: the report of a failure is worth more
-/// than all that can be beside it.
+/// The record as it is sent, at most `largest` bytes long. Parts that do not fit are
+/// left out, the most valuable last, and each leaves a gap: the report of a failure is
+/// worth more than everything beside it.
 pub fn written(record: &mut RunRecord, largest: usize) -> serde_json::Result<Vec<u8>> {
     let mut line = serde_json::to_vec(record)?;
     for (part, leave_out) in LEFT_OUT {
@@ -122,11 +37,6 @@ const LEFT_OUT: [LeaveOut; 3] = [
         !std::mem::take(&mut record.threads).is_empty()
     }),
 ];
-
-/// The mappings that hits can be attributed to.
-pub fn mappings(modules: &[Module]) -> Vec<Mapping> {
-    modules.iter().map(Module::mapping).collect()
-}
 
 #[cfg(test)]
 mod tests {

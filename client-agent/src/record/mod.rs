@@ -4,3 +4,4 @@ pub(crate) mod assemble;
 pub(crate) mod limits;
 pub(crate) mod redaction;
 pub(crate) mod secret;
+pub(crate) mod watch_part;

@@ -7,15 +7,20 @@
 //! Whether two machines have the same one is told by a fingerprint, which travels with
 //! every record; the secret itself never leaves the machine.
 //!
+//! A secret that somebody else chose disguises nothing. So the file in the cache is believed
+//! only if the cache is this user's own or root's; a file that the operator names is the
+//! operator's to judge.
+//!
 //! Where a daemon serves the machine, the file is the daemon's, and runs get it over its
 //! socket: users that may not read the file still disguise values alike.
 
 use crate::policy::file::Config;
-use crate::private_files::write_new;
-use crate::process::preload::default_cache;
+use crate::preload::default_cache;
 use crate::process::sys;
+use private_files::{make_private_folder, write_private_once};
 use std::{
     fs, io,
+    os::unix::fs::MetadataExt,
     path::{Path, PathBuf},
 };
 
@@ -37,18 +42,48 @@ pub fn cache(config: &Config) -> PathBuf {
     config.cache.clone().unwrap_or_else(default_cache)
 }
 
-/// The secret in a file, which is made if there is none.
-pub fn read_or_make(path: &Path) -> Result<Vec<u8>, String> {
-    match read(path) {
-        Ok(Some(secret)) => Ok(secret),
-        Err(why) => Err(why),
-        Ok(None) => make(path),
+/// The machine's secret, which is made if there is none.
+pub fn read_or_make(config: &Config, cache: &Path) -> Result<Vec<u8>, String> {
+    let path = path(config, cache);
+    if config.privacy_secret.is_none() {
+        // Before it is looked at: nobody else can make a folder that is there.
+        make_private_folder(cache).map_err(|error| cannot_make(&path, &error))?;
+    }
+    match read(config, cache)? {
+        Some(secret) => Ok(secret),
+        None => make(&path),
     }
 }
 
-/// The secret in a file; `None` if there is no file.
-pub fn read(path: &Path) -> Result<Option<Vec<u8>>, String> {
+/// The machine's secret; `None` if there is none yet.
+pub fn read(config: &Config, cache: &Path) -> Result<Option<Vec<u8>>, String> {
+    if config.privacy_secret.is_none()
+        && let Some(owner) = foreign_owner(cache)
+    {
+        return Err(format!(
+            "the privacy secret in {} is not used, because that folder belongs to another user \
+             (number {owner}), who may know it; name a file with privacy_secret, or give another \
+             --cache",
+            cache.display()
+        ));
+    }
+    read_file(&path(config, cache))
+}
+
+/// The other user who decides what lies in a folder, if there is one: who owns it, or the
+/// link that stands for it. Root is no other user.
+pub fn foreign_owner(folder: &Path) -> Option<u32> {
+    let looks = [fs::symlink_metadata(folder), fs::metadata(folder)];
+    let owners = looks.iter().flatten().map(MetadataExt::uid);
+    let own = sys::user_id();
+    owners.into_iter().find(|owner| ![own, 0].contains(owner))
+}
+
+/// The secret in a file; `None` if there is no file, or an empty one: a crash of the machine
+/// leaves such a file.
+fn read_file(path: &Path) -> Result<Option<Vec<u8>>, String> {
     match fs::read(path) {
+        Ok(secret) if secret.is_empty() => Ok(None),
         Ok(secret) => checked(secret)
             .map(Some)
             .map_err(|why| format!("{why} in {}", path.display())),
@@ -65,21 +100,23 @@ pub fn checked(secret: Vec<u8>) -> Result<Vec<u8>, String> {
     }
 }
 
+fn cannot_make(path: &Path, error: &io::Error) -> String {
+    format!(
+        "cannot make the privacy secret {}: {error}; name a file with privacy_secret",
+        path.display()
+    )
+}
+
 /// Two agents that start at once end up with the same one: the first that is there.
 fn make(path: &Path) -> Result<Vec<u8>, String> {
-    let failed = |error: io::Error| {
-        format!(
-            "cannot make the privacy secret {}: {error}; name a file with privacy_secret",
-            path.display()
-        )
-    };
+    let failed = |error: io::Error| cannot_make(path, &error);
     let mut secret = String::new();
     for _ in 0..WORDS {
         secret += &format!("{:016x}", sys::random_u64().map_err(failed)?);
     }
     secret.push('\n');
-    write_new(path, secret.as_bytes()).map_err(failed)?;
-    read(path)?.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))
+    write_private_once(path, secret.as_bytes()).map_err(failed)?;
+    read_file(path)?.ok_or_else(|| failed(io::ErrorKind::NotFound.into()))
 }
 
 /// Tells secrets apart and nothing else of them.
@@ -92,7 +129,59 @@ pub fn fingerprint(secret: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::{os::unix::fs::PermissionsExt, thread};
+    use std::{
+        os::unix::fs::{PermissionsExt, chown, symlink},
+        thread,
+    };
+
+    fn named(path: &Path) -> Config {
+        Config {
+            privacy_secret: Some(path.to_owned()),
+            ..Config::default()
+        }
+    }
+
+    /// In a cache, as where nobody names a file.
+    fn in_cache(cache: &Path) -> Result<Vec<u8>, String> {
+        super::read_or_make(&Config::default(), cache)
+    }
+
+    fn read_or_make(path: &Path) -> Result<Vec<u8>, String> {
+        super::read_or_make(&named(path), Path::new("/nowhere"))
+    }
+
+    #[test]
+    fn a_secret_in_a_cache_that_another_user_owns_is_not_believed() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let cache = folder.path().join("cache");
+        let own = in_cache(&cache).expect("is made");
+        assert_eq!(in_cache(&cache), Ok(own.clone()));
+        let link = folder.path().join("link");
+        symlink(&cache, &link).expect("made");
+        assert_eq!(in_cache(&link), Ok(own.clone()), "a link of one's own");
+        // Only root gives folders away; whoever else runs this test has none of another's.
+        if sys::user_id() != 0 {
+            assert_eq!(foreign_owner(Path::new("/")), None);
+            return;
+        }
+        chown(&cache, Some(61917), None).expect("root may");
+        for cache in [&cache, &link] {
+            let refused = in_cache(cache).expect_err("another user's");
+            let words = format!(
+                "the privacy secret in {} is not used, because that folder belongs to another \
+                 user (number 61917), who may know it;",
+                cache.display()
+            );
+            assert!(refused.starts_with(&words), "{refused}");
+        }
+        // What the operator names is believed.
+        assert_eq!(read_or_make(&cache.join(FILE_NAME)), Ok(own));
+        // Nor is a link that another user can turn elsewhere.
+        chown(&cache, Some(0), None).expect("root may");
+        std::os::unix::fs::lchown(&link, Some(61917), None).expect("root may");
+        assert!(in_cache(&link).is_err());
+        assert!(in_cache(&cache).is_ok());
+    }
 
     #[test]
     fn a_secret_is_made_once_for_its_owner_alone() {
@@ -126,6 +215,10 @@ mod tests {
         let refused = read_or_make(&file).expect_err("is short");
         assert!(refused.contains("shorter than 16 bytes in "), "{refused}");
         assert_eq!(fs::read(&file).expect("there"), b"too short");
+        let emptied = folder.path().join("emptied");
+        fs::write(&emptied, "").expect("written");
+        let made = read_or_make(&emptied).expect("is made anew");
+        assert_eq!(read_file(&emptied).expect("is there"), Some(made));
         let refused = read_or_make(folder.path()).expect_err("is a folder");
         assert!(refused.starts_with("cannot read "), "{refused}");
         let beneath = read_or_make(&file.join("secret")).expect_err("no folder");

@@ -1,10 +1,12 @@
 //! The barrier between a defect of ours and the program under diagnosis.
 //!
-//! While a program runs the supervisor waits for it, and what it does beside that
-//! (describing a hang, making the record, keeping it) works on bytes that the
-//! program may have overwritten. All of it is written to be total. Should it panic
-//! all the same, the panic ends here: the supervisor goes on to wait and ends as the
-//! program did, and the record says what was lost.
+//! Before a program starts the agent looks at its file, reads policies, asks the server
+//! and prepares the recording. While it runs the supervisor waits for it, and what it
+//! does beside that (describing a hang, making the record, keeping it) works on bytes
+//! that the program may have overwritten. All of it is written to be total. Should it
+//! panic all the same, the panic ends here: the program is started once, with less
+//! recording or none, the supervisor ends as the program did, and the record, or a line
+//! on standard error where there is none, says what was lost.
 //!
 //! Deliberately absent: aborts. A stack overflow or an allocation that the kernel
 //! refuses cannot be caught, so loops and allocations are bounded where they are made.
@@ -22,6 +24,11 @@ use std::{
 /// Whatever `work` changes is given up or begun anew by the callers after a panic,
 /// so that a value that was left half changed is not used.
 pub fn guarded<T>(doing: &str, work: impl FnOnce() -> T) -> Result<T, Gap> {
+    let work = || {
+        #[cfg(test)]
+        super::defect_tests::fail_if_asked(doing);
+        work()
+    };
     panic::catch_unwind(AssertUnwindSafe(work)).map_err(|payload| Gap::AgentDefect {
         doing: doing.to_owned(),
         message: message(payload.as_ref()).to_owned(),

@@ -1,8 +1,8 @@
-//! `--check CMD`: the operator's own verdict on a run that ended well.
+//! `--check CMD`: the operator's own verdict on a run that succeeded.
 //!
 //! Some failures are wrong answers, not crashes. The checker is a shell command
-//! that runs after the program, with the agent's streams, and is told how the
-//! program ended; a status other than zero makes the run a failure. It is part
+//! that runs after the program, with the agent's streams, and is given the program's
+//! exit status or signal; a status other than zero makes the run a failure. It is part
 //! of the operator's set-up, so it runs with the operator's rights and
 //! environment, and no time limit of ours: what it looks at is its business.
 

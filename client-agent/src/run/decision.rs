@@ -1,27 +1,32 @@
-//! Runs that are recorded: what is asked before, decided, and kept after.
+//! A run that is recorded: asks for its assignment, decides between the original and
+//! the tracked build, and keeps and sends the record.
 
 use crate::cli::RunArguments;
+use crate::delivery::client::Server;
 use crate::delivery::spool::Worth;
-use crate::delivery::upstream::Upstream;
 use crate::error::AgentError;
 use crate::governor::ledger::{Cost, Ledger, Reserved};
 use crate::governor::run_governor::{Budget, Costs};
 use crate::governor::token_bucket::BUCKET_NS;
 use crate::intel_pt::PtSource;
 use crate::patches::canary::{self, Canary};
+use crate::patches::share::Turns;
 use crate::patches::tracked_build::{self, PatchSource, TrackedBuild};
 use crate::policy::WatchWay;
 use crate::policy::settings::Settings;
-use crate::private_files;
+use crate::preload;
 use crate::process::modules::ModuleCache;
 use crate::process::supervise::Ended;
-use crate::process::{environment, preload, sys};
+use crate::process::{environment, sys};
 use crate::record::{limits, redaction};
+use crate::run::barrier::guarded;
 use crate::run::program::{KnownProgram, ProgramKind};
 use crate::run::{Recorder, Supervisor};
 use crate::stderr_log::say;
 use crate::watchpoints::probe;
-use sketch_model::{AssignmentRequest, Execution, FailureKind, Gap, RunRecord, Tier};
+use sketch_model::{
+    AssignmentsRequest, Capabilities, Capability, Execution, FailureKind, Gap, RunRecord,
+};
 use std::{cell::LazyCell, fs::File, io::Write, path::PathBuf, thread, time::Duration};
 
 /// A simulated fleet member gives up after this many unanswered questions.
@@ -41,6 +46,19 @@ struct Next {
     gaps: Vec<Gap>,
 }
 
+impl Next {
+    /// The original, about which nothing was said.
+    fn original() -> Next {
+        Next {
+            wanted: Execution::Original,
+            tracked: true,
+            expected: None,
+            reserved: Reserved::none(),
+            gaps: Vec::new(),
+        }
+    }
+}
+
 /// What is kept between runs that are recorded.
 pub struct Session<'a> {
     known: &'a KnownProgram,
@@ -58,6 +76,8 @@ pub struct Session<'a> {
     unrecorded: Option<Gap>,
     stops_when_finished: bool,
     silences: u32,
+    /// Which runs a tracked build gets.
+    turns: Turns,
 }
 
 impl<'a> Session<'a> {
@@ -71,8 +91,7 @@ impl<'a> Session<'a> {
         let known = match &supervisor.program.kind {
             ProgramKind::Known(known) => known,
             ProgramKind::LeftAlone(reason) => {
-                let path = supervisor.program.path.display();
-                say(format_args!("{path} is run without recording: {reason}"));
+                supervisor.say_unrecorded(reason);
                 return None;
             }
         };
@@ -91,7 +110,7 @@ impl<'a> Session<'a> {
             say(reason);
         }
         let store = arguments.store_record.as_ref().and_then(|path| {
-            private_files::create(path)
+            private_files::create_private(path)
                 .inspect_err(|reason| {
                     let path = path.display();
                     say(format_args!(
@@ -107,24 +126,24 @@ impl<'a> Session<'a> {
                 })
                 .inspect_err(|gap| say(gap))
         });
-        // Not unless asked: no server decodes it yet.
         let pt = match settings.policy.intel_pt {
             true => PtSource::of_this_machine().ok(),
             false => None,
         };
-        let tier = match settings.policy.watch_way {
-            WatchWay::None => Tier::Inline,
-            WatchWay::Ring => probe::tier(pt.is_some()),
+        let capabilities = match settings.policy.watch_way {
+            WatchWay::None if pt.is_some() => Capabilities::hooks().and(Capability::IntelPt),
+            WatchWay::None => Capabilities::hooks(),
+            WatchWay::Ring => probe::capabilities(pt.is_some()),
         };
-        let measure: fn() -> Costs = match tier {
-            Tier::Inline => || Costs::measure(false),
-            Tier::Watchpoints | Tier::IntelPt => || Costs::measure(true),
+        let measure: fn() -> Costs = match capabilities.has(Capability::Watchpoints) {
+            false => || Costs::measure(false),
+            true => || Costs::measure(true),
         };
         Some(Session {
             known,
             recorder: Recorder {
                 agent: settings.agent.clone(),
-                tier,
+                capabilities,
                 pt,
                 preload,
                 failing_exits: settings.policy.fail_exits.clone(),
@@ -145,6 +164,7 @@ impl<'a> Session<'a> {
             unrecorded: None,
             stops_when_finished: arguments.until_finished,
             silences: 0,
+            turns: Turns::begin(),
         })
     }
 
@@ -153,9 +173,9 @@ impl<'a> Session<'a> {
         let asked = match supervisor.queue {
             // Only a question to somebody else takes long enough for a signal.
             Some(queue) if self.settings.upstream.is_some() => {
-                queue.mortal(&supervisor.inherited, || self.ask())
+                queue.mortal(&supervisor.inherited, || self.ask_guarded())
             }
-            _ => self.ask(),
+            _ => self.ask_guarded(),
         };
         let Some(next) = asked? else {
             return Ok(None);
@@ -181,7 +201,7 @@ impl<'a> Session<'a> {
         let tracked = tracked.filter(|build| next.tracked && build.execution == next.wanted);
         let counts = next.wanted.tracked().and_then(|variant| {
             let upstream = settings.upstream.as_ref()?;
-            Some((canary_path(upstream, settings, known), variant))
+            Some((canary_path(&upstream.server, settings, known), variant))
         });
         let mut keep = |mut record: RunRecord| {
             let mut seen_ns = 0;
@@ -223,15 +243,19 @@ impl<'a> Session<'a> {
         Ok(Some(run.ended))
     }
 
-    /// Asks what to run, and gets it; `None` when the server has finished.
+    /// Asks what to run, and gets it; `None` when the server has finished. After a
+    /// defect of ours it is the original.
+    fn ask_guarded(&mut self) -> Result<Option<Next>, AgentError> {
+        guarded("asking what to run", || self.ask()).unwrap_or_else(|defect| {
+            Ok(Some(Next {
+                gaps: vec![defect],
+                ..Next::original()
+            }))
+        })
+    }
+
     fn ask(&mut self) -> Result<Option<Next>, AgentError> {
-        let mut next = Next {
-            wanted: Execution::Original,
-            tracked: true,
-            expected: None,
-            reserved: Reserved::none(),
-            gaps: Vec::new(),
-        };
+        let mut next = Next::original();
         match &self.named {
             Some(Ok(build)) => {
                 next.wanted = build.execution;
@@ -243,25 +267,27 @@ impl<'a> Session<'a> {
             None => {}
         }
         if let Some(upstream) = &self.settings.upstream {
-            let request = AssignmentRequest {
+            let request = AssignmentsRequest {
                 agent: self.recorder.agent.clone(),
-                build: self.known.build.clone(),
-                tier: self.recorder.tier,
+                capabilities: self.recorder.capabilities.clone(),
+                builds: vec![self.known.build.clone()],
+                seen: None,
+                wait_s: 0,
             };
-            match upstream.assignment(&request) {
-                Ok(assignment) if assignment.finished && self.stops_when_finished => {
+            match upstream.server.assignment(&request) {
+                Ok(told) if told.finished && self.stops_when_finished => {
                     return Ok(None);
                 }
-                Ok(assignment) => {
-                    next.wanted = assignment
-                        .variant
-                        .map_or(Execution::Original, Execution::Tracked);
-                    next.expected = assignment.expected;
+                Ok(told) => {
+                    let tracked = self.turns.take(told.tracked_share);
+                    let variant = told.variant.filter(|_| tracked);
+                    next.wanted = variant.map_or(Execution::Original, Execution::Tracked);
+                    next.expected = told.expected;
                     self.silences = 0;
                 }
                 Err(error) => {
                     if self.silences == 0 {
-                        say(format_args!("the untouched program is run: {error}"));
+                        say(format_args!("running the original program: {error}"));
                     }
                     self.silences += 1;
                     if self.stops_when_finished {
@@ -313,7 +339,8 @@ impl<'a> Session<'a> {
     /// record should say of it, if anything.
     fn withheld(&self, wanted: Execution) -> Option<Option<Gap>> {
         let (variant, upstream) = (wanted.tracked()?, self.settings.upstream.as_ref()?);
-        let canary = Canary::load(&canary_path(upstream, &self.settings, self.known));
+        let canary = canary_path(&upstream.server, &self.settings, self.known);
+        let canary = Canary::load(&canary);
         if let Some(because) = canary.withdrawn(variant).cloned() {
             return Some(Some(Gap::TrackedBuildWithdrawn { because }));
         }
@@ -333,7 +360,7 @@ impl<'a> Session<'a> {
         {
             return Some(Some(reason.clone()));
         }
-        let source = patch_source(upstream, &self.settings);
+        let source = patch_source(&upstream.server, &self.settings);
         match source.build(self.known, variant) {
             Ok(build) => {
                 self.tracked = Some(build);
@@ -359,16 +386,16 @@ impl<'a> Session<'a> {
     }
 }
 
-fn patch_source<'s>(upstream: &'s Upstream, settings: &'s Settings) -> PatchSource<'s> {
+fn patch_source<'s>(server: &'s Server, settings: &'s Settings) -> PatchSource<'s> {
     PatchSource {
-        upstream,
+        server,
         key: settings.key.as_ref(),
         cache: &settings.cache,
     }
 }
 
-fn canary_path(upstream: &Upstream, settings: &Settings, known: &KnownProgram) -> PathBuf {
-    canary::file(&settings.cache, &upstream.origin(), &known.build)
+fn canary_path(server: &Server, settings: &Settings, known: &KnownProgram) -> PathBuf {
+    canary::file(&settings.cache, &server.name(), &known.build)
 }
 
 /// True with the given probability.
@@ -378,7 +405,7 @@ fn by_chance(probability: f64) -> bool {
     fraction < probability
 }
 
-/// Reduces, stores and sends a record; failing to is said, and changes nothing.
+/// Reduces, stores and sends a record; an error is logged, and the run is not affected.
 fn keep_record(mut record: RunRecord, settings: &mut Settings, store: Option<&mut File>) {
     if !record.failed() {
         record.sampling_probability = settings.policy.report_successes;
@@ -391,16 +418,14 @@ fn keep_record(mut record: RunRecord, settings: &mut Settings, store: Option<&mu
     let mut line = match limits::written(&mut record, LARGEST_RECORD) {
         Ok(line) => line,
         Err(error) => {
-            say(format_args!(
-                "the record could not be written down: {error}"
-            ));
+            say(format_args!("the record could not be written: {error}"));
             return;
         }
     };
     if let Some(upstream) = &mut settings.upstream
         && by_chance(record.sampling_probability)
     {
-        upstream.keep(&line, worth);
+        upstream.deliver(&line, worth);
     }
     if let Some(file) = store {
         line.push(b'\n');

@@ -3,6 +3,9 @@
 pub(crate) mod barrier;
 pub(crate) mod check;
 pub(crate) mod decision;
+#[cfg(test)]
+mod defect_tests;
+mod hang_watch;
 pub(crate) mod outcome;
 pub(crate) mod program;
 pub(crate) mod repeat;
@@ -14,29 +17,32 @@ use crate::patches::tracked_build::TrackedBuild;
 use crate::policy::WatchWay;
 use crate::process::hang::HangPolicy;
 use crate::process::inherited::Inherited;
-use crate::process::launch::{Executable, Launch};
+use crate::process::launch::{Executable, Prepared, Running, Start, Suspended};
 use crate::process::modules::{MainModule, ModuleCache};
 use crate::process::region::{RegionFile, RegionSettings};
 use crate::process::signals::SignalQueue;
-use crate::process::supervise::{self, Ended};
-use crate::process::{clock, environment, sys};
+use crate::process::supervise::{Ended, Unwatched};
+use crate::process::{environment, sys};
 use crate::record::assemble::{Moment, Recording};
 use crate::stderr_log::say;
 use crate::watchpoints::collector::Collector;
 use barrier::guarded;
 use formats::dynamic;
+use hang_watch::HangReporter;
 use program::{KnownProgram, Program};
 use runtime::layout::WATCH_SLOTS;
-use sketch_model::{AgentId, Gap, PreloadObstacle, RunRecord, Tier, WatchRefusal};
+use sketch_model::{
+    AgentId, Capabilities, Capability, Gap, Pid, PreloadObstacle, RunRecord, WatchRefusal,
+};
 use std::{
-    cell::LazyCell,
+    cell::{Cell, LazyCell},
     ffi::CString,
+    fmt::Display,
     os::{
         fd::{AsRawFd, BorrowedFd, RawFd},
         unix::net::UnixStream,
     },
     path::PathBuf,
-    time::Instant,
 };
 
 /// The answer takes about a millisecond; this bounds the start of a program on a
@@ -50,12 +56,22 @@ pub struct Supervisor<'a> {
     pub environment: Vec<CString>,
     pub inherited: Inherited,
     pub queue: Option<&'a SignalQueue>,
+    progress: Cell<Progress>,
+}
+
+/// How far the run is that was begun last, so that after a defect of ours nothing runs
+/// twice and nothing is left alone.
+#[derive(Clone, Copy, Debug)]
+enum Progress {
+    NotStarted,
+    Running(Pid, Start),
+    Ended(Ended),
 }
 
 /// What recording needs beside.
 pub struct Recorder {
     pub agent: AgentId,
-    pub tier: Tier,
+    pub capabilities: Capabilities,
     /// The trace unit, where the machine has one that can be used.
     pub pt: Option<PtSource>,
     /// The runtime to preload into untouched programs, or why there is none.
@@ -93,40 +109,95 @@ pub struct Run {
     pub unrecorded: Option<Gap>,
 }
 
-impl Supervisor<'_> {
+impl<'a> Supervisor<'a> {
+    pub fn new(
+        program: &'a Program,
+        arguments: &'a [CString],
+        environment: Vec<CString>,
+        inherited: Inherited,
+        queue: Option<&'a SignalQueue>,
+    ) -> Supervisor<'a> {
+        Supervisor {
+            program,
+            arguments,
+            environment,
+            inherited,
+            queue,
+            progress: Cell::new(Progress::NotStarted),
+        }
+    }
+
+    /// Says that the program runs, and that there will be no record of it.
+    pub fn say_unrecorded(&self, because: impl Display) {
+        let path = self.program.path.display();
+        say(format_args!("{path} is run without recording: {because}"));
+    }
+
     fn launch(
         &self,
         executable: Executable<'_>,
         environment: &[CString],
         inherited: &[RawFd],
-        trace: Option<TraceRequest<'_>>,
     ) -> Result<Running, AgentError> {
         if let Some(queue) = self.queue {
             queue.die_if_asked(&self.inherited);
         }
-        let trace = trace.map(TraceRequest::start);
-        let started = Instant::now();
-        let clock = clock::read();
-        let pid = Launch {
+        let prepared = Prepared {
             executable,
             arguments: self.arguments,
             environment,
             inherited,
-        }
-        .start(&self.inherited)?;
-        Ok(Running {
-            pid,
-            started,
-            clock,
-            trace,
-        })
+        };
+        let running = prepared.fork(&self.inherited).and_then(Suspended::resume);
+        let running = running.map_err(|not_started| not_started.because)?;
+        let progress = Progress::Running(running.pid(), running.start());
+        self.progress.set(progress);
+        Ok(running)
     }
 
     /// Runs the command without recording anything.
     pub fn run_bare(&self) -> Result<Ended, AgentError> {
         let executable = Executable::Path(&self.program.path);
-        let running = self.launch(executable, &self.environment, &[], None)?;
-        supervise::wait(running.pid, self.queue)
+        let running = self.launch(executable, &self.environment, &[])?;
+        self.wait_bare(running)
+    }
+
+    fn wait_bare(&self, running: Running) -> Result<Ended, AgentError> {
+        Ok(running.wait(self.queue, &mut Unwatched)?)
+    }
+
+    /// Begins a run and does `run`, which is to launch the program and wait for it. After
+    /// a defect of ours in it, `go_on_bare` does the rest.
+    pub fn begin<T>(&self, run: impl FnOnce() -> T) -> Result<T, Gap> {
+        self.progress.set(Progress::NotStarted);
+        guarded("running the program", run)
+    }
+
+    /// After a defect of ours: what runs is waited for, what has ended has ended, and
+    /// only what was not started yet is started.
+    pub fn go_on_bare(&self) -> Result<Ended, AgentError> {
+        match self.progress.get() {
+            Progress::NotStarted => self.run_bare(),
+            Progress::Running(pid, start) => self.wait_bare(Running::found_again(pid, start)),
+            Progress::Ended(ended) => Ok(ended),
+        }
+    }
+
+    /// Begins a trace of what is to run next, where that is wanted and possible.
+    fn start_trace(
+        &self,
+        recorder: &Recorder,
+        main: impl FnOnce() -> MainModule,
+        file: Option<BorrowedFd<'_>>,
+        gaps: &mut Vec<Gap>,
+    ) -> Option<Result<Tracing, PtRefusal>> {
+        let started = guarded("starting the trace of a run", || {
+            Some(recorder.trace(&main(), file)?.start())
+        });
+        started.unwrap_or_else(|defect| {
+            gaps.push(defect);
+            None
+        })
     }
 
     /// Starts the tracked build, else P with what recording needs, else P alone;
@@ -141,14 +212,16 @@ impl Supervisor<'_> {
         let mut refused = None;
         if let Some(build) = tracked {
             let mut said = Vec::new();
-            if let Some(preparation) = self.prepare(known, tracked, recorder, &mut said) {
+            let prepared = self.prepare_guarded(known, tracked, recorder, &mut said, gaps);
+            if let Some(preparation) = prepared {
                 let executable = Executable::Sealed(build.fd(), &self.program.path);
                 let (environment, inherited) = preparation.for_the_program();
-                let trace = recorder.trace(&build.main_module(), Some(build.fd()));
-                match self.launch(executable, environment, &inherited, trace) {
+                let file = Some(build.fd());
+                let trace = self.start_trace(recorder, || build.main_module(), file, gaps);
+                match self.launch(executable, environment, &inherited) {
                     Ok(running) => {
                         gaps.append(&mut said);
-                        return Ok(Started::new(running, Some(preparation), None));
+                        return Ok(Started::new(running, trace, Some(preparation), None));
                     }
                     Err(error) => {
                         let because = error.to_string();
@@ -160,20 +233,29 @@ impl Supervisor<'_> {
             }
         }
         let executable = Executable::Path(&self.program.path);
-        if let Some(preparation) = self.prepare(known, None, recorder, gaps) {
+        let mut said = Vec::new();
+        let prepared = self.prepare_guarded(known, None, recorder, &mut said, gaps);
+        gaps.append(&mut said);
+        if let Some(preparation) = prepared {
             let (environment, inherited) = preparation.for_the_program();
-            let trace = recorder.trace(&known.main_module(), None);
-            match self.launch(executable, environment, &inherited, trace) {
-                Ok(running) => return Ok(Started::new(running, Some(preparation), refused)),
+            let trace = self.start_trace(recorder, || known.main_module(), None, gaps);
+            match self.launch(executable, environment, &inherited) {
+                Ok(running) => {
+                    return Ok(Started::new(running, trace, Some(preparation), refused));
+                }
                 // A longer environment may be too long.
                 Err(error) => gaps.push(Gap::RunNotRecorded {
                     because: error.to_string(),
                 }),
             }
         }
-        let trace = recorder.trace(&known.main_module(), None);
-        let running = self.launch(executable, &self.environment, &[], trace)?;
-        Ok(Started::new(running, None, refused))
+        let unrecorded = gaps.last().cloned();
+        let trace = self.start_trace(recorder, || known.main_module(), None, gaps);
+        let running = self.launch(executable, &self.environment, &[])?;
+        Ok(Started {
+            unrecorded,
+            ..Started::new(running, trace, None, refused)
+        })
     }
 
     /// Runs P, or the tracked build, and records it: `keep` gets the record
@@ -189,19 +271,17 @@ impl Supervisor<'_> {
     ) -> Result<Run, AgentError> {
         let Started {
             running,
+            trace,
             preparation,
             refused,
+            unrecorded,
         } = self.start(known, tracked, recorder, &mut gaps)?;
-        let unrecorded = match preparation {
-            Some(_) => None,
-            None => gaps.last().cloned(),
-        };
-        let pid = running.pid;
         let mut recording = Recording {
             known,
             tracked: tracked.filter(|_| preparation.as_ref().is_some_and(|p| p.tracked)),
             asked_to_watch: preparation.as_ref().is_some_and(|p| p.asked_to_watch),
-            running,
+            start: running.start(),
+            trace,
             preparation,
             gaps,
         };
@@ -215,15 +295,18 @@ impl Supervisor<'_> {
                 say(defect);
             }
         };
-        let ended = supervise::wait_watching(pid, self.queue, policy, &mut |hang| {
-            if goes_on {
+        let mut report = |hang| match hang {
+            Ok(hang) if goes_on => {
                 // Nobody knows when it ends, and the report is wanted now.
                 keep(recording.record(recorder, &Moment::Hangs(&hang)));
                 kept = true;
-            } else {
-                hung = Some(hang);
             }
-        })?;
+            Ok(hang) => hung = Some(hang),
+            Err(defect) => recording.gaps.push(defect),
+        };
+        let mut watch = HangReporter::new(running.pid(), policy, &mut report);
+        let ended = running.wait(self.queue, &mut watch)?;
+        self.progress.set(Progress::Ended(ended));
         if !kept {
             let moment = match &hung {
                 Some(hang) => Moment::EndedAfter(hang, ended),
@@ -243,6 +326,24 @@ impl Supervisor<'_> {
         let given = environment::preloaded(&self.environment);
         let brought = known.facts.loading.sanitizer().map(str::to_string);
         brought.or_else(|| given.into_iter().find(|name| dynamic::is_sanitizer(name)))
+    }
+
+    /// As `prepare`; `None`, with the reason in `gaps`, also after a defect of ours.
+    fn prepare_guarded(
+        &self,
+        known: &KnownProgram,
+        tracked: Option<&TrackedBuild>,
+        recorder: &Recorder,
+        said: &mut Vec<Gap>,
+        gaps: &mut Vec<Gap>,
+    ) -> Option<Preparation> {
+        let prepared = guarded("preparing the recording of a run", || {
+            self.prepare(known, tracked, recorder, said)
+        });
+        prepared.unwrap_or_else(|defect| {
+            gaps.push(defect);
+            None
+        })
     }
 
     /// Shared memory, environment and watchpoint reader for one run; `None`,
@@ -283,7 +384,7 @@ impl Supervisor<'_> {
         };
         let mut sockets = None;
         let watches = tracked.is_some_and(TrackedBuild::watches);
-        if watches && recorder.tier >= Tier::Watchpoints {
+        if watches && recorder.capabilities.has(Capability::Watchpoints) {
             match UnixStream::pair() {
                 Ok(pair) => sockets = Some(pair),
                 Err(error) => {
@@ -308,7 +409,8 @@ impl Supervisor<'_> {
             tracked: tracked.is_some(),
             start: tracked.and_then(TrackedBuild::start),
         };
-        let started = RegionFile::create(&settings).and_then(|region| {
+        let region = RegionFile::create(&settings).map_err(AgentError::from);
+        let started = region.and_then(|region| {
             let budget = recorder.budget.filter(|_| tracked.is_some());
             let costs = budget.map_or(Costs::NONE, |_| *recorder.costs);
             let steward = Steward::new(region.live()?, budget, costs);
@@ -335,24 +437,24 @@ impl Supervisor<'_> {
     }
 }
 
-/// A process, and when it was started.
-pub(crate) struct Running {
-    pub pid: i32,
-    pub started: Instant,
-    pub clock: clock::Reading,
-    /// Its Intel PT, or why there is none; `None` if it is not to have any.
-    pub trace: Option<Result<Tracing, PtRefusal>>,
-}
-
 /// A command that runs, with what was prepared for it.
 struct Started {
     running: Running,
+    /// Its Intel PT, or why there is none; `None` if it is not to have any.
+    trace: Option<Result<Tracing, PtRefusal>>,
     preparation: Option<Preparation>,
     refused: Option<Gap>,
+    /// Why nothing was prepared, if nothing was.
+    unrecorded: Option<Gap>,
 }
 
 impl Started {
-    fn new(running: Running, preparation: Option<Preparation>, refused: Option<Gap>) -> Started {
+    fn new(
+        running: Running,
+        trace: Option<Result<Tracing, PtRefusal>>,
+        preparation: Option<Preparation>,
+        refused: Option<Gap>,
+    ) -> Started {
         // From here on the socket belongs to the program alone: when it closes
         // its end, the collector must see that.
         let preparation = preparation.map(|mut p| {
@@ -361,8 +463,10 @@ impl Started {
         });
         Started {
             running,
+            trace,
             preparation,
             refused,
+            unrecorded: None,
         }
     }
 }

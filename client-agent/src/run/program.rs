@@ -3,6 +3,7 @@
 use crate::error::AgentError;
 use crate::process::modules::MainModule;
 use crate::process::sys;
+use crate::run::barrier::guarded;
 use formats::elf::ElfFacts;
 use sketch_model::BuildId;
 use std::{
@@ -69,7 +70,8 @@ impl Program {
                     command: command.to_string_lossy().into_owned(),
                 })?
         };
-        let kind = examine(&path);
+        let kind = guarded("looking at the program's file", || examine(&path))
+            .unwrap_or_else(|defect| ProgramKind::LeftAlone(defect.to_string()));
         Ok(Program { path, kind })
     }
 }
@@ -86,7 +88,7 @@ fn examine(path: &Path) -> ProgramKind {
         }
         Ok(about) if about.is_file() => {}
         Ok(_) => return left_alone("it is not a regular file".into()),
-        Err(e) => return left_alone(format!("it cannot be looked at: {e}")),
+        Err(e) => return left_alone(format!("it cannot be inspected: {e}")),
     }
     // As with setuid, the loader would ignore LD_PRELOAD, and a tracked build in
     // memory would lack the capabilities.

@@ -1,5 +1,8 @@
 //! `failsketch-agent run`: once, as a transparent supervisor, or again and
 //! again, asking the server before each run what to run.
+//!
+//! A defect of ours on the way costs the record. The command is started all the same,
+//! once, and ends as it would without us.
 
 use crate::cli::RunArguments;
 use crate::error::AgentError;
@@ -8,6 +11,7 @@ use crate::process::inherited::Inherited;
 use crate::process::signals::SignalQueue;
 use crate::process::supervise::Ended;
 use crate::run::Supervisor;
+use crate::run::barrier::guarded;
 use crate::run::decision::Session;
 use crate::run::program::Program;
 use crate::stderr_log::say;
@@ -33,21 +37,38 @@ pub fn run(arguments: &RunArguments) -> Result<Option<Ended>, AgentError> {
         .iter()
         .filter_map(|argument| CString::new(argument.as_bytes()).ok())
         .collect();
-    let supervisor = Supervisor {
-        program: &program,
-        arguments: &command_line,
-        environment: environment::own(),
+    let environment = environment::own();
+    let supervisor = Supervisor::new(
+        &program,
+        &command_line,
+        environment,
         inherited,
-        queue: queue.as_ref(),
-    };
-    let mut session = Session::open(arguments, &supervisor);
+        queue.as_ref(),
+    );
+    let opened = guarded("preparing to record runs", || {
+        Session::open(arguments, &supervisor)
+    });
+    let mut defective = opened.is_err();
+    let mut session = opened.unwrap_or_else(|defect| {
+        supervisor.say_unrecorded(defect);
+        None
+    });
     let repeated = arguments.repeat.is_some() || arguments.until_finished;
     let mut runs = 0;
     loop {
         let ended = match session.as_mut() {
-            Some(session) => match session.next_run(&supervisor)? {
-                Some(ended) => ended,
-                None => return Ok(None),
+            Some(running) => match supervisor.begin(|| running.next_run(&supervisor)) {
+                Ok(run) => match run? {
+                    Some(ended) => ended,
+                    None => return Ok(None),
+                },
+                Err(defect) => {
+                    supervisor.say_unrecorded(defect);
+                    // What it holds may be half changed.
+                    session = None;
+                    defective = true;
+                    supervisor.go_on_bare()?
+                }
             },
             None => supervisor.run_bare()?,
         };
@@ -59,7 +80,9 @@ pub fn run(arguments: &RunArguments) -> Result<Option<Ended>, AgentError> {
             return Ok(None);
         }
         if session.is_none() && arguments.repeat.is_none() {
-            say("--until-finished needs a server and a program with a build-id");
+            if !defective {
+                say("--until-finished needs a server and a program with a build-id");
+            }
             return Ok(None);
         }
     }

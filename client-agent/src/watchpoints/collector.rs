@@ -21,7 +21,7 @@ use std::{
 /// Hits after which a run is not watched any further. The first hundreds show who
 /// touches a location; a hit costs the program more than ten microseconds, and
 /// hooks go on recording.
-const MOST_HITS: u64 = 2048;
+const ENOUGH_HITS: u64 = 2048;
 
 /// What the watchpoints of one run delivered.
 #[derive(Debug, Default)]
@@ -133,7 +133,7 @@ impl Watching {
     fn look(&mut self) {
         let hits = self.new_hits();
         self.hits = self.hits.saturating_add(hits);
-        if self.hits >= MOST_HITS {
+        if self.hits >= ENOUGH_HITS {
             self.end_early(Gap::WatchingEndedByHits { hits: self.hits });
         }
         let turn = self.steward.look(hits);

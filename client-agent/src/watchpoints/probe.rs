@@ -3,7 +3,7 @@
 
 use super::sys;
 use crate::process::sys::thread_cpu_ns;
-use sketch_model::Tier;
+use sketch_model::{Capabilities, Capability};
 use std::{
     io,
     os::fd::AsFd,
@@ -98,15 +98,16 @@ fn price(mut batches: Vec<u64>) -> u64 {
     })
 }
 
-/// What this machine lets us do; `traced` says whether Intel PT can be used. The
-/// tier of Intel PT has watchpoints, too: without those a run may carry a trace
-/// and is of the lowest tier all the same.
-pub fn tier(traced: bool) -> Tier {
-    match try_watchpoint() {
-        WatchpointProbe::Works if traced => Tier::IntelPt,
-        WatchpointProbe::Works => Tier::Watchpoints,
-        WatchpointProbe::Silent { .. } | WatchpointProbe::Refused { .. } => Tier::Inline,
+/// What this machine lets us do; `traced` says whether Intel PT can be used.
+pub fn capabilities(traced: bool) -> Capabilities {
+    let mut found = match try_watchpoint() {
+        WatchpointProbe::Works => Capabilities::watchpoints(),
+        WatchpointProbe::Silent { .. } | WatchpointProbe::Refused { .. } => Capabilities::hooks(),
+    };
+    if traced {
+        found = found.and(Capability::IntelPt);
     }
+    found
 }
 
 #[cfg(test)]

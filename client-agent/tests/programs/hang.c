@@ -1,5 +1,6 @@
 /* Programs that stand still: each in another way. */
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/select.h>
@@ -24,6 +25,34 @@ static void *wait_for_input(void *unused) {
     return read(0, &byte, 1) == 1 ? unused : NULL;
 }
 
+/* Whether somebody traces the process. */
+static int traced(pid_t pid) {
+    char text[4096];
+    snprintf(text, sizeof text, "/proc/%d/status", pid);
+    FILE *status = fopen(text, "r");
+    int tracer = 0;
+    while (status && fgets(text, sizeof text, status)) sscanf(text, "TracerPid: %d", &tracer);
+    if (status) fclose(status);
+    return tracer != 0;
+}
+
+/* Waits for a vfork: no signal but a killing one wakes the thread, and none stops it. A
+   helper sees when the agent wants to stop it, and does `then`. */
+static void sleep_deeply(const char *then) {
+    pid_t own = getpid();
+    if (fork() == 0) {
+        while (!traced(own)) usleep(1000);
+        if (!strcmp(then, "kill")) kill(own, SIGKILL);
+        _exit(0);
+    }
+    /* The child borrows our memory, so it touches none. It ends after the helper, and long
+       after the agent has given up. */
+    if (vfork() == 0) {
+        sleep(4);
+        _exit(0);
+    }
+}
+
 int main(int count, char **words) {
     const char *how = count > 1 ? words[1] : "deadlock";
     pthread_t thread;
@@ -38,6 +67,12 @@ int main(int count, char **words) {
         pthread_create(&thread, NULL, wait_for_input, NULL);
         pthread_join(thread, NULL);
         puts("served");
+    } else if (!strcmp(how, "deep-sleep")) {
+        sleep_deeply("wait");
+        puts("awake");
+        return 7;
+    } else if (!strcmp(how, "killed-in-sleep")) {
+        sleep_deeply("kill");
     } else {
         /* Busy, then done: never a hang. */
         volatile unsigned long turns = 0;

@@ -5,9 +5,9 @@
 //! not in a sketch. Writing what is already there costs one verification, and
 //! repairs an entry that was truncated.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
+use private_files::{make_private_folder, write_private};
 use sha2::{Digest, Sha256};
 
 use crate::error::StoreError;
@@ -57,30 +57,15 @@ pub fn hash(bytes: &[u8]) -> BlobId {
     BlobId(hex::encode(Sha256::digest(bytes)))
 }
 
-/// Writes a file beside its final place and renames it, so that it is never seen in part.
-/// It can be read by its owner alone, and so can folders that are made for it: a store
-/// holds the program's sources.
+/// Writes a file that is never seen in part and that only its owner can read, as are
+/// folders that are made for it: a store holds the program's sources.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), StoreError> {
-    use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
-
-    let folder = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    let failed = |source| StoreError::Io {
-        path: path.to_path_buf(),
-        action: "written",
-        source,
-    };
-    let mut private = std::fs::DirBuilder::new();
-    private.recursive(true).mode(0o700);
-    private.create(folder).map_err(failed)?;
-    let mut file = tempfile::Builder::new()
-        .permissions(std::fs::Permissions::from_mode(0o600))
-        .tempfile_in(folder)
-        .map_err(failed)?;
-    file.write_all(bytes).map_err(failed)?;
-    file.as_file().sync_all().map_err(failed)?;
-    file.persist(path).map_err(|error| failed(error.error))?;
-    Ok(())
+    let folder = path.parent().unwrap_or(Path::new("."));
+    make_private_folder(folder)
+        .and_then(|()| write_private(path, bytes))
+        .map_err(|source| StoreError::Io {
+            path: path.to_path_buf(),
+            action: "written",
+            source,
+        })
 }

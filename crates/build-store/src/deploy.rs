@@ -12,11 +12,11 @@ use object::read::elf::{ElfFile64, FileHeader, SectionHeader};
 use object::{Object, ObjectSection};
 
 use crate::error::RegisterError;
-use crate::sandbox::{Reach, Sandbox};
-use crate::tools;
+use crate::sandbox::{Limits, Reach};
+use crate::tools::{Tools, read_made};
 
 /// Strips a linked program for deployment.
-pub fn strip_for_deployment(full: &[u8], sandbox: Sandbox) -> Result<Vec<u8>, RegisterError> {
+pub fn strip_for_deployment(full: &[u8], tools: &Tools) -> Result<Vec<u8>, RegisterError> {
     let file: ElfFile64<'_> = ElfFile64::parse(full).map_err(|error| RegisterError::Damaged {
         path: "the linked program".into(),
         message: error.to_string(),
@@ -33,7 +33,7 @@ pub fn strip_for_deployment(full: &[u8], sandbox: Sandbox) -> Result<Vec<u8>, Re
         &with_strippable_relocations(full, &file),
         workspace.path(),
         &arguments,
-        sandbox,
+        tools,
     )
 }
 
@@ -68,19 +68,14 @@ pub(crate) fn objcopy(
     bytes: &[u8],
     workspace: &Path,
     arguments: &[String],
-    sandbox: Sandbox,
+    tools: &Tools,
 ) -> Result<Vec<u8>, RegisterError> {
     let (input, output) = (workspace.join("full"), workspace.join("copied"));
     std::fs::write(&input, bytes).map_err(RegisterError::Workspace)?;
     let mut words: Vec<OsString> = arguments.iter().map(OsString::from).collect();
     words.extend([input.into(), output.clone().into()]);
-    let reach = Reach::new(workspace, &[]);
-    tools::run(
-        "llvm-objcopy-19".as_ref(),
-        &words,
-        "llvm-19",
-        &reach,
-        sandbox,
-    )?;
-    std::fs::read(&output).map_err(RegisterError::Workspace)
+    let mut reach = Reach::new(workspace, &[]);
+    reach.limits = Limits::WHOLE_PROGRAM;
+    tools.run("llvm-objcopy-19".as_ref(), &words, "llvm-19", &reach)?;
+    read_made(&output, reach.limits).map_err(RegisterError::Workspace)
 }

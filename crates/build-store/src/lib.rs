@@ -25,6 +25,7 @@ mod manifest;
 mod own_files;
 pub mod register;
 mod store;
+mod supervise;
 mod syscall_filter;
 
 pub use deploy::strip_for_deployment;

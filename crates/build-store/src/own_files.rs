@@ -9,9 +9,10 @@
 //! The root is what `--root` says. Without it, it is the folder that all compile
 //! folders and main sources have in common (or each of the two, if they have nothing in
 //! common), and that is the file's own word. So it counts only where it holds the binary
-//! itself or the folder that the command is run in: whoever registers a stranger's file
-//! does not keep it among their keys.
+//! itself or the folder that the command is run in: nobody registers a stranger's file
+//! from the folder that holds their private keys.
 
+use std::collections::HashSet;
 use std::fmt;
 use std::fs::File;
 use std::io::Read;
@@ -70,9 +71,9 @@ impl fmt::Display for LeftOut {
 pub struct OwnFiles {
     roots: Vec<PathBuf>,
     /// What `-isystem` and the compiler itself name.
-    library_folders: Vec<PathBuf>,
+    library_folders: HashSet<PathBuf>,
     /// Main sources are the program's own, wherever headers are looked for.
-    main_sources: Vec<PathBuf>,
+    main_sources: HashSet<PathBuf>,
 }
 
 /// What the file to be registered says of itself.
@@ -83,7 +84,7 @@ pub struct Claims {
     pub library_folders: Vec<PathBuf>,
 }
 
-/// What whoever registers it says.
+/// The folders that the user names at registration.
 #[derive(Clone, Debug, Default)]
 pub struct Roots {
     pub root: Option<PathBuf>,
@@ -117,7 +118,7 @@ impl OwnFiles {
             }
         })?;
         if !self.main_sources.contains(&real)
-            && self.library_folders.iter().any(|it| real.starts_with(it))
+            && real.ancestors().any(|it| self.library_folders.contains(it))
         {
             return Err(LeftOut::Library);
         }
@@ -141,8 +142,8 @@ impl OwnFiles {
     }
 }
 
-/// Reads a regular file of at most `most` bytes. Nothing else is waited for or followed.
-pub fn read_regular(path: &Path, most: u64) -> Result<Vec<u8>, LeftOut> {
+/// Opens a regular file. Nothing else is waited for or followed.
+pub fn open_regular(path: &Path) -> Result<File, LeftOut> {
     // A FIFO would otherwise be waited for.
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
     let opened = File::options().read(true).custom_flags(flags).open(path);
@@ -154,8 +155,13 @@ pub fn read_regular(path: &Path, most: u64) -> Result<Vec<u8>, LeftOut> {
     if !about.is_file() {
         return Err(LeftOut::NotRegular);
     }
+    Ok(file)
+}
+
+/// Reads a regular file of at most `most` bytes.
+pub fn read_regular(path: &Path, most: u64) -> Result<Vec<u8>, LeftOut> {
+    let mut file = open_regular(path)?.take(most + 1);
     let mut bytes = Vec::new();
-    let mut file = file.take(most + 1);
     file.read_to_end(&mut bytes).map_err(|_| LeftOut::Missing)?;
     match bytes.len() as u64 > most {
         true => Err(LeftOut::TooLarge),

@@ -5,7 +5,8 @@
 //! - with no files but the toolchain, the system's libraries, the inputs that they
 //!   are given and one folder for what they write (Landlock);
 //! - without network, other processes or privileges (`syscall_filter.rs`);
-//! - with limits on memory, CPU time and the size of files;
+//! - with limits on memory, CPU time and the size of files, and for as long as
+//!   `supervise.rs` waits for them;
 //! - with an environment of a search path and nothing else.
 //!
 //! Where the kernel has no Landlock nothing runs, unless whoever registers the file
@@ -48,6 +49,8 @@ pub struct Limits {
     /// Bytes of address space.
     pub memory: u64,
     pub cpu_seconds: u64,
+    /// From start to end, on a clock: a tool that waits uses no CPU time.
+    pub seconds: u64,
     /// Bytes of a file that it writes.
     pub output: u64,
 }
@@ -57,7 +60,13 @@ impl Limits {
     pub const TOOL: Limits = Limits {
         memory: 8 << 30,
         cpu_seconds: 1800,
+        seconds: 3600,
+        output: 1 << 30,
+    };
+    /// For what makes whole programs of whole programs.
+    pub const WHOLE_PROGRAM: Limits = Limits {
         output: 4 << 30,
+        ..Limits::TOOL
     };
 }
 
@@ -118,15 +127,14 @@ pub(crate) fn is_system_file(path: &Path) -> bool {
 }
 
 /// Files that programs and clang's driver read at their start: the loader's cache, and
-/// by which clang knows the distribution and so the linker's defaults.
+/// by which clang knows the distribution and so the linker's defaults. No devices: what has
+/// no end is no input.
 const SYSTEM_FILES: &[&str] = &[
     "/etc/ld.so.cache",
     "/etc/os-release",
     "/etc/lsb-release",
     "/etc/debian_version",
     "/etc/redhat-release",
-    "/dev/urandom",
-    "/dev/zero",
 ];
 
 const LOADER: &str = "/lib64/ld-linux-x86-64.so.2";
@@ -141,11 +149,19 @@ const LINKERS: &[&str] = &[
     "mold",
 ];
 
+/// The folders in which a tool looks for others. Others than absolute ones would mean
+/// the folder that the tool writes into.
+fn search_path() -> Vec<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let folders = std::env::split_paths(&path);
+    folders.filter(|folder| folder.is_absolute()).collect()
+}
+
 /// Prepares `command`, whose program is an absolute path, to run in the box.
 pub fn confine(command: &mut Command, reach: &Reach, sandbox: Sandbox) -> Result<(), SandboxError> {
     command.env_clear().current_dir(&reach.folder);
     command.env("LC_ALL", "C").env("TMPDIR", &reach.folder);
-    if let Some(path) = std::env::var_os("PATH") {
+    if let Ok(path) = std::env::join_paths(search_path()) {
         command.env("PATH", path);
     }
     let limits = EffectiveLimits::new(reach.limits);
@@ -156,9 +172,13 @@ pub fn confine(command: &mut Command, reach: &Reach, sandbox: Sandbox) -> Result
         )),
         Sandbox::Without => None,
     };
+    let starter = std::process::id();
+    let mut walls = walls;
     let enter = move || -> io::Result<()> {
         limits.enter()?;
-        if let Some((rules, filter)) = &walls {
+        die_with(starter)?;
+        if let Some((rules, filter)) = &mut walls {
+            close_what_is_not_its_own();
             drop_privileges()?;
             rules.enter()?;
             filter.enter()?;
@@ -199,12 +219,11 @@ fn rules(program: &OsStr, reach: &Reach) -> Result<Ruleset, SandboxError> {
     }
     if reach.starts_linker {
         let beside = program.parent().map(Path::to_path_buf);
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        let folders: Vec<PathBuf> = std::env::split_paths(&path).chain(beside).collect();
-        for linker in LINKERS {
-            for folder in &folders {
-                allow(&folder.join(linker), Access::Start)?;
-            }
+        let folders = search_path().into_iter().chain(beside);
+        let places = folders.flat_map(|folder| LINKERS.iter().map(move |it| folder.join(it)));
+        // A folder that cannot be searched has nothing for the driver either.
+        for linker in places.filter(|place| place.is_file()) {
+            allow(&linker, Access::Start)?;
         }
     }
     for input in &reach.inputs {
@@ -212,6 +231,30 @@ fn rules(program: &OsStr, reach: &Reach) -> Result<Ruleset, SandboxError> {
     }
     allow(&reach.folder, Access::Change)?;
     Ok(rules)
+}
+
+/// A tool whose starter was ended would go on alone, in a group that no Ctrl-C reaches.
+fn die_with(starter: u32) -> io::Result<()> {
+    // SAFETY: these calls take numbers only.
+    unsafe {
+        if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // It was ended before it could be asked for.
+        if libc::getppid() as u32 != starter {
+            return Err(io::ErrorKind::NotConnected.into());
+        }
+    }
+    Ok(())
+}
+
+/// Descriptors that whoever started this command left open: a build tool's pipes, a file.
+fn close_what_is_not_its_own() {
+    const FIRST_OF_OTHERS: libc::c_uint = 3;
+    let last = libc::c_uint::MAX;
+    // SAFETY: the call takes numbers. Nothing is closed before the program starts, so that
+    // what tells of a failed start stays open; kernels with Landlock have this call.
+    unsafe { libc::close_range(FIRST_OF_OTHERS, last, libc::CLOSE_RANGE_CLOEXEC as i32) };
 }
 
 /// No privileges that a program file could bring, and none of the superuser's.
@@ -236,7 +279,8 @@ fn drop_privileges() -> io::Result<()> {
     Ok(())
 }
 
-/// Limits as they will hold: never above those that this process has itself.
+/// Limits as they will hold: never above those that this process has itself, and such that
+/// they cannot be raised again.
 #[derive(Clone, Copy)]
 pub(crate) struct EffectiveLimits {
     set: [(libc::__rlimit_resource_t, libc::rlimit); 4],
@@ -246,15 +290,12 @@ impl EffectiveLimits {
     pub(crate) fn new(limits: Limits) -> Self {
         let of = |resource, wanted: u64| {
             let own = current(resource);
-            let hard = own.rlim_max;
-            let soft = wanted.min(own.rlim_cur).min(hard);
-            (
-                resource,
-                libc::rlimit {
-                    rlim_cur: soft,
-                    rlim_max: hard,
-                },
-            )
+            let most = wanted.min(own.rlim_cur).min(own.rlim_max);
+            let limit = libc::rlimit {
+                rlim_cur: most,
+                rlim_max: most,
+            };
+            (resource, limit)
         };
         let (cpu, mut seconds) = of(libc::RLIMIT_CPU, limits.cpu_seconds);
         // At the hard limit a process is killed without a word; at the soft one it is told.

@@ -15,6 +15,7 @@ use crate::blobs::{Blobs, write_whole};
 use crate::error::{RegisterError, StoreError};
 use crate::manifest::{BlobId, BuildManifest, KeptFile};
 use crate::register::{self, MakeGraph, PreparedBuild, Progress, RegisterOptions};
+use crate::tools::Tools;
 
 /// A folder of registered builds.
 #[derive(Clone, Debug)]
@@ -185,6 +186,11 @@ pub struct RegisteredBuild {
 impl RegisteredBuild {
     pub fn manifest(&self) -> &BuildManifest {
         &self.manifest
+    }
+
+    /// The tools that read this build's bitcode, for one piece of work.
+    pub fn tools(&self) -> Tools {
+        Tools::new(self.manifest.sandbox(), Tools::TIME)
     }
 
     pub(crate) fn root(&self) -> &Path {

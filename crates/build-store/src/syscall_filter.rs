@@ -24,7 +24,10 @@ const REFUSED: &[c_long] = &[
     libc::SYS_ptrace, libc::SYS_process_vm_readv, libc::SYS_process_vm_writev, libc::SYS_kill, libc::SYS_tkill,
     libc::SYS_pidfd_open, libc::SYS_pidfd_getfd, libc::SYS_pidfd_send_signal, libc::SYS_rt_sigqueueinfo,
     libc::SYS_rt_tgsigqueueinfo, libc::SYS_kcmp, libc::SYS_process_madvise, libc::SYS_setpriority,
-    libc::SYS_shmget, libc::SYS_shmat, libc::SYS_shmctl, libc::SYS_msgget, libc::SYS_semget, libc::SYS_mq_open,
+    libc::SYS_sched_setscheduler, libc::SYS_sched_setparam, libc::SYS_sched_setattr, libc::SYS_ioprio_set,
+    libc::SYS_migrate_pages, libc::SYS_move_pages, libc::SYS_shmget, libc::SYS_shmat, libc::SYS_shmctl, libc::SYS_msgget, libc::SYS_semget, libc::SYS_mq_open,
+    // Leaving the process group, which is ended as a whole.
+    libc::SYS_setpgid, libc::SYS_setsid,
     // Program files without a name, which Landlock does not see.
     libc::SYS_memfd_create, libc::SYS_memfd_secret, libc::SYS_execveat,
     // What Landlock does not cover, or not on every kernel.
@@ -55,10 +58,20 @@ const X32: u32 = 0x4000_0000;
 const NUMBER: u32 = 0;
 const MACHINE: u32 = 4;
 const FIRST_ARGUMENT: u32 = 16;
+const SECOND_ARGUMENT: u32 = 24;
+
+/// Commands of `fcntl` that choose whom a signal is sent to (`asm-generic/fcntl.h`).
+const F_SETOWN: u32 = 8;
+const F_SETOWN_EX: u32 = 15;
+/// Requests of `ioctl` to sockets, of the network and of signals, begin here and end before
+/// the second (`asm-generic/sockios.h`). What a tool says goes into a socket.
+const SOCKET_REQUESTS: (u32, u32) = (0x8900, 0x8a00);
 
 /// A filter, ready to be installed.
 pub struct SyscallFilter {
     program: Vec<sock_filter>,
+    /// Which step compares with the number of the process that installs the filter.
+    own_process: usize,
 }
 
 fn step(code: u32, value: u32) -> sock_filter {
@@ -128,18 +141,50 @@ impl SyscallFilter {
         ]);
         // The limits of other processes; 0 is the caller.
         program.extend([
-            jump(equal, libc::SYS_prlimit64 as u32, 0, 3),
+            jump(equal, libc::SYS_prlimit64 as u32, 0, 4),
             step(load, FIRST_ARGUMENT),
             jump(equal, 0, 1, 0),
             refuse(libc::EPERM),
             allow,
         ]);
-        SyscallFilter { program }
+        // Signals to threads are how a process aborts itself, and only itself.
+        program.extend([
+            jump(equal, libc::SYS_tgkill as u32, 0, 4),
+            step(load, FIRST_ARGUMENT),
+            jump(equal, 0, 1, 0),
+            refuse(libc::EPERM),
+            allow,
+        ]);
+        let own_process = program.len() - 3;
+        program.extend([
+            jump(equal, libc::SYS_fcntl as u32, 0, 5),
+            step(load, SECOND_ARGUMENT),
+            jump(equal, F_SETOWN, 1, 0),
+            jump(equal, F_SETOWN_EX, 0, 1),
+            refuse(libc::EPERM),
+            allow,
+        ]);
+        let at_least = BPF_JMP | BPF_JGE | BPF_K;
+        program.extend([
+            jump(equal, libc::SYS_ioctl as u32, 0, 5),
+            step(load, SECOND_ARGUMENT),
+            jump(at_least, SOCKET_REQUESTS.0, 0, 2),
+            jump(at_least, SOCKET_REQUESTS.1, 1, 0),
+            refuse(libc::EPERM),
+            allow,
+        ]);
+        program.push(allow);
+        SyscallFilter {
+            program,
+            own_process,
+        }
     }
 
     /// Installs the filter for the calling thread and what it starts. Allocates nothing;
     /// `PR_SET_NO_NEW_PRIVS` must have been set.
-    pub fn enter(&self) -> io::Result<()> {
+    pub fn enter(&mut self) -> io::Result<()> {
+        // SAFETY: the call takes nothing and returns a number.
+        self.program[self.own_process].k = unsafe { libc::getpid() } as u32;
         let program = libc::sock_fprog {
             len: self.program.len() as u16,
             filter: self.program.as_ptr().cast_mut(),

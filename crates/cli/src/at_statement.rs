@@ -4,8 +4,8 @@
 //! A line that several functions share (a template, an inline function) means all of
 //! them at once.
 
-use crate::loaded::find_build;
 use anyhow::{Context, Result, bail};
+use build_analysis::{BitcodeReader, LoadedBuild, find_build};
 use build_store::RegisteredBuild;
 use slicer::{Criterion, Program};
 use std::collections::BTreeSet;
@@ -22,7 +22,7 @@ pub struct AtStatement {
     /// The failing statement.
     #[arg(long, value_name = "FILE:LINE")]
     pub at: String,
-    /// Slice from the fact that the statement was reached, not from the values
+    /// Slice from the control flow that reached the statement, not from the values
     /// that it uses: for aborts and failed assertions.
     #[arg(long)]
     reached: bool,
@@ -33,7 +33,13 @@ pub struct AtStatement {
 
 impl AtStatement {
     pub fn build(&self) -> Result<RegisteredBuild> {
-        find_build(&crate::open_store(self.store.as_ref())?, &self.build)
+        let store = crate::open_store(self.store.as_ref())?;
+        Ok(find_build(&store, &self.build)?)
+    }
+
+    /// The build with its program.
+    pub fn loaded(&self) -> Result<LoadedBuild> {
+        Ok(LoadedBuild::of(self.build()?, &BitcodeReader::this())?)
     }
 
     /// What to slice from.

@@ -8,19 +8,19 @@ use viewer::{printable, printable_json};
 
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Say how far a diagnosis is
+    /// Show the state of a diagnosis
     Show(Arguments),
     /// Stop tracking; the sketch stays as it is
     Stop(Arguments),
-    /// Go on tracking where it ended
+    /// Resume tracking where it stopped
     Resume(Arguments),
-    /// Track twice as many statements from now on
+    /// Track twice as many statements now
     Widen(Arguments),
-    /// Stay with these statements; track no more of them
+    /// Keep tracking these statements; add no more
     Pin(Arguments),
-    /// Go on to more statements again
+    /// Add statements again when these do not explain the failure
     Unpin(Arguments),
-    /// The sketch explains the failure: end the diagnosis
+    /// Accept the sketch as the explanation and end the diagnosis
     Declare(Arguments),
 }
 
@@ -30,7 +30,7 @@ pub struct Arguments {
     campaign: u64,
     #[command(flatten)]
     connection: Connection,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -39,7 +39,7 @@ pub struct Arguments {
 pub struct FailuresArguments {
     #[command(flatten)]
     connection: Connection,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
@@ -60,7 +60,7 @@ pub fn run(command: Command) -> Result<()> {
         Some(verb) => arguments.connection.post(&format!("{path}/{verb}"))?,
     };
     let campaign: CampaignSummary =
-        serde_json::from_str(&answer).context("the server's word about the campaign")?;
+        serde_json::from_str(&answer).context("the server's answer about the campaign")?;
     if arguments.json {
         println!(
             "{}",

@@ -14,7 +14,7 @@ const TOKEN_VARIABLE: &str = "FAILSKETCH_TOKEN";
 /// A server that has not answered by then is not going to.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Which server is meant.
+/// The server to ask.
 #[derive(clap::Args)]
 pub struct Connection {
     /// The server to ask.
@@ -24,33 +24,33 @@ pub struct Connection {
     pub trust: Trust,
 }
 
-/// Who we are to a server, and whose word we take for it.
+/// The token that we show to a server, and the authority that its certificate needs.
 #[derive(Clone, clap::Args)]
 pub struct Trust {
     /// A file with your token; the variable FAILSKETCH_TOKEN may hold the token
     /// itself instead.
     #[arg(long, value_name = "FILE", env = "FAILSKETCH_TOKEN_FILE")]
     token: Option<PathBuf>,
-    /// The certificate authority that vouches for the server, in PEM; the well
-    /// known ones by default.
+    /// The certificate authority that signed the server's certificate, in PEM; the
+    /// well-known ones by default.
     #[arg(long, value_name = "FILE", env = "FAILSKETCH_CA")]
     ca: Option<PathBuf>,
 }
 
 impl Connection {
-    /// A document of the server; its own sentence if it refuses.
+    /// A document of the server, or the sentence with which it refuses.
     pub fn get(&self, path: &str) -> Result<String> {
         let request = self.trust.agent()?.get(self.url(path));
         self.read(path, self.signed(request)?.call())
     }
 
-    /// What the server answers to being told something.
+    /// Posts an action; returns the server's answer.
     pub fn post(&self, path: &str) -> Result<String> {
         let request = self.trust.agent()?.post(self.url(path));
         self.read(path, self.signed(request)?.send_empty())
     }
 
-    /// What the server answers to a document in JSON.
+    /// Posts a JSON document; returns the server's answer.
     pub fn post_json(&self, path: &str, json: &[u8]) -> Result<String> {
         let request = self.trust.agent()?.post(self.url(path));
         let request = request.header("content-type", "application/json");

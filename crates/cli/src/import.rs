@@ -11,12 +11,11 @@ mod record;
 
 use crate::connection::{Connection, Trust};
 use anyhow::{Context, Result, bail};
+use build_analysis::{BitcodeReader, LoadedBuild};
 use build_store::{BuildStore, RegisteredBuild};
 use pt_decoder::PerfRecording;
 use pt_decoder::worker::{self, Answer, Job, Limits};
-use sketch_model::{Gap, PtRecord, RunRecord, SourceLocation};
-use sketch_server::TraceMap;
-use slicer::Program;
+use sketch_model::{Gap, PtRecord, RunRecord};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -34,7 +33,7 @@ pub struct Arguments {
     /// A binary or library that ran, or a folder of them; found by build-id.
     #[arg(long = "binary", value_name = "PATH")]
     binaries: Vec<PathBuf>,
-    /// The program failed: a signal ("SIGSEGV") or an exit status ("3").
+    /// How the program failed, if it did: a signal ("SIGSEGV") or an exit status ("3").
     #[arg(long, value_name = "HOW")]
     failed: Option<String>,
     /// Write the run record to this file, as JSON.
@@ -52,7 +51,7 @@ pub struct Arguments {
     /// Megabytes of memory that decoding may use.
     #[arg(long, default_value_t = 4096)]
     memory: u64,
-    /// Seconds that decoding may take.
+    /// Seconds of time that decoding may take.
     #[arg(long, default_value_t = 300)]
     seconds: u64,
 }
@@ -74,14 +73,14 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         &arguments.binaries,
         folder.path(),
     )?;
-    let program = build.as_ref().map(crate::graph::program).transpose()?;
-    let id = build.as_ref().map(|it| it.manifest().build_id.clone());
-    let (map, branches) = match (&build, &program, &id) {
-        (Some(build), Some(program), Some(id)) => {
-            let map = TraceMap::new(id, build.binary()?, program)?;
-            (Some(map.statements), Some(map.branches))
-        }
-        _ => (None, None),
+    let reader = BitcodeReader::this();
+    let build = build.map(|build| LoadedBuild::of(build, &reader));
+    let build = build.transpose()?;
+    let id = build.as_ref().map(|it| it.id().clone());
+    let map = build.as_ref().map(|build| build.trace_map(None));
+    let (map, branches) = match map.transpose()? {
+        Some(map) => (Some(map.statements), Some(map.branches)),
+        None => (None, None),
     };
     let job = Job {
         record: recording.record.clone(),
@@ -92,19 +91,20 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     };
     let answer = decode(&job, arguments)?;
     print_answer(&answer, &recording);
-    let (Some(build), Some(id), Some(program), Some(map)) = (build, id, program, &job.map) else {
+    let (Some(build), Some(id), Some(map)) = (build, id, &job.map) else {
         if arguments.output.is_some() || arguments.server.is_some() {
             bail!(
                 "no registered build ran in this recording, so there is no run record; register the program with `failsketch register`"
             );
         }
         println!(
-            "No registered build ran here: statements cannot be told. Register it with `failsketch register`."
+            "No registered build ran in this recording, so its statements are unknown. Register \
+             the program with `failsketch register`."
         );
         return Ok(());
     };
     if arguments.statements {
-        print_statements(&answer, &build, &program);
+        print_statements(&answer, &build);
     }
     let record = record::run_record(recording, &answer, id, map, arguments.failed.as_deref())?;
     if let Some(output) = &arguments.output {
@@ -222,23 +222,21 @@ fn print_answer(answer: &Answer, recording: &PerfRecording) {
     }
 }
 
-fn print_statements(answer: &Answer, build: &RegisteredBuild, program: &Program) {
+fn print_statements(answer: &Answer, build: &LoadedBuild) {
     for thread in &answer.threads {
         println!("thread {}:", thread.tid);
         let mut executed = thread.executed.clone();
         executed.sort_by_key(|it| it.times);
         for it in executed {
-            let Some(info) = program.statements().get(it.statement.0 as usize) else {
+            let Some(statement) = build.statement(it.statement) else {
                 continue;
             };
-            let SourceLocation { file, line } = &info.location;
-            let text = build.source_line(file, *line).unwrap_or_default();
             println!(
                 "{:>10}  {:<24} {:<20} {}",
                 it.times,
-                printable(&info.location.to_string()),
-                printable(&info.function),
-                printable(text.trim())
+                printable(&statement.location.to_string()),
+                printable(&statement.function),
+                printable(&statement.text)
             );
         }
     }
@@ -252,12 +250,12 @@ fn send(connection: &Connection, mut record: RunRecord) -> Result<()> {
         // What it says goes in any case.
         pt.buffers.clear();
         pt.sideband.clear();
-        println!("note: the trace is too long to be sent; what was decoded of it goes alone");
+        println!("note: the trace is too long to be sent; only what was decoded from it is");
         body = serde_json::to_vec(&record)?;
     }
     connection
         .post_json("/api/v1/runs", &body)
-        .context("the run was not taken")?;
+        .context("the server did not accept the run")?;
     let (run, server) = (printable(&record.id.0), printable(&connection.server));
     println!("run {run} sent to {server}");
     Ok(())

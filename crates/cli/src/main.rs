@@ -9,9 +9,7 @@ mod builds;
 mod campaign;
 mod cc;
 mod connection;
-mod graph;
 mod import;
-mod loaded;
 mod patch;
 mod plan;
 mod register;
@@ -61,7 +59,7 @@ enum Command {
     /// Print the backward slice of a statement of a registered build
     Slice(slice::Arguments),
     /// Read bitcode from standard input in a process of its own
-    #[command(name = graph::CHILD, hide = true)]
+    #[command(name = build_analysis::bitcode_child::CHILD, hide = true)]
     ReadBitcode,
     /// Print what tracked builds for a failure at a statement would record
     Plan(plan::Arguments),
@@ -92,8 +90,12 @@ fn main() -> ExitCode {
         return cc::run(driver, arguments);
     }
     let arguments = Arguments::parse();
+    // The server says more, in its own way.
     if !matches!(arguments.command, Command::Serve(_)) {
         end_with_the_reader();
+        let warnings = tracing_subscriber::fmt().with_max_level(tracing::Level::WARN);
+        let warnings = warnings.without_time().with_target(false);
+        warnings.with_writer(std::io::stderr).init();
     }
     let result = match arguments.command {
         // Taken by `cc::compiler_call`; listed above for the sake of `--help`.
@@ -101,7 +103,7 @@ fn main() -> ExitCode {
         Command::Register(arguments) => register::run(&arguments),
         Command::Builds(arguments) => builds::run(&arguments),
         Command::Slice(arguments) => slice::run(&arguments),
-        Command::ReadBitcode => graph::read_bitcode(),
+        Command::ReadBitcode => build_analysis::bitcode_child::read_bitcode().map_err(Into::into),
         Command::Plan(arguments) => plan::run(&arguments),
         Command::Patch(arguments) => patch::run(&arguments),
         Command::Import(arguments) => import::run(&arguments),

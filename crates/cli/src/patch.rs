@@ -6,14 +6,13 @@
 //! trust the server trust the patch.
 
 use crate::at_statement::AtStatement;
-use crate::loaded::Loaded;
 use crate::timings::Timings;
 use anyhow::{Context, Result, bail};
 use clap::ValueEnum;
 use serde_json::{Value, json};
 use server_files::private_files::make_private_folder;
 use server_files::signing_key::load_or_make;
-use sketch_model::{PointKind, Site, SourceLocation, Tier, TrackingPlan};
+use sketch_model::{Capabilities, PointKind, Site, SourceLocation, TrackingPlan};
 use slicer::{Alias, PlanRequest, plan_iteration, slice_from};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -33,22 +32,22 @@ pub struct Arguments {
     /// Track the whole slice.
     #[arg(long)]
     whole: bool,
-    /// The plan of this number: 0 watches the nearest locations, the last one none.
+    /// The number of the plan: 0 watches the nearest locations, the last one none.
     #[arg(long, default_value_t = 0)]
     variant: u32,
-    /// Record this half of what the plan says, to see what each costs.
+    /// Record only control flow or only data flow, to measure what each costs.
     #[arg(long, value_enum)]
     only: Option<Half>,
-    /// The server's data folder with the signing key; one is made if it has none.
+    /// The server's data folder with the signing key; the key is made if it is missing.
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
-    /// Where the patch is written.
+    /// The patch file to write.
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
     /// Also write the tracked program itself.
     #[arg(long, value_name = "FILE")]
     tracked: Option<PathBuf>,
-    /// Print what came of it, and what each phase cost, as JSON.
+    /// Print the result and the cost of each phase, as JSON.
     #[arg(long)]
     json: bool,
 }
@@ -64,12 +63,12 @@ pub enum Half {
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     let mut timings = Timings::start();
-    let loaded = Loaded::of(arguments.statement.build()?)?;
+    let loaded = arguments.statement.loaded()?;
     timings.ended("graph");
     // The build does not hold the text of its lines.
     let source = |_: &SourceLocation| None;
-    let criteria = arguments.statement.criteria(&loaded.program)?;
-    let slice = slice_from(&loaded.program, &criteria, Alias::default(), &source);
+    let criteria = arguments.statement.criteria(loaded.program())?;
+    let slice = slice_from(loaded.program(), &criteria, Alias::default(), &source);
     timings.ended("slice");
     let whole = u32::try_from(slice.entries.len()).unwrap_or(u32::MAX);
     let sigma = if arguments.whole {
@@ -78,7 +77,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         arguments.sigma.min(whole)
     };
     let ask = PlanRequest::all(sigma);
-    let plans = plan_iteration(&loaded.program, &slice, &ask, &source).plans;
+    let plans = plan_iteration(loaded.program(), &slice, &ask, &source).plans;
     let count = plans.len();
     let mut plans = plans.into_iter();
     let Some(mut plan) = plans.find(|plan| plan.variant == arguments.variant) else {
@@ -88,13 +87,13 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         plan = only(plan, half);
     }
     timings.ended("plan");
-    let tracked = instrumenter::track(loaded.build(), &plan)?;
+    let tracked = instrumenter::track(loaded.registered(), &plan)?;
     timings.ended("track");
     make_private_folder(&arguments.data)
         .with_context(|| format!("creating {}", arguments.data.display()))?;
     let signing = load_or_make(&arguments.data)?;
     let patch = code_patch::make(
-        &loaded.build().deployed()?,
+        &loaded.registered().deployed()?,
         &tracked.deployed,
         code_patch::Terms {
             build: plan.build.clone(),
@@ -120,7 +119,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             ("placed", placed),
             ("watched", plan.watched.len()),
             ("patch_bytes", patch.len()),
-            ("base_bytes", loaded.build().deployed()?.len()),
+            ("base_bytes", loaded.registered().deployed()?.len()),
         ]);
         report["way"] = json!(tracked.way.to_string());
         report["hooks"] = json!(
@@ -174,7 +173,7 @@ fn only(mut plan: TrackingPlan, half: Half) -> TrackingPlan {
     // Nobody diagnoses by this build: whom a site tells of does not matter.
     plan.implied.clear();
     if half == Half::ControlFlow {
-        plan.tier = Tier::Inline;
+        plan.wants = Capabilities::hooks();
         plan.unwatched.append(&mut plan.watched);
     }
     plan

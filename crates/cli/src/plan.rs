@@ -4,11 +4,11 @@
 //! what changes from one σ to another. Nothing is built.
 
 use crate::at_statement::AtStatement;
-use crate::loaded::Loaded;
 use anyhow::{Result, bail};
+use build_analysis::LoadedBuild;
 use clap::ValueEnum;
-use sketch_model::{Slice, SourceLocation, TrackingPlan};
-use slicer::{Alias, PlanRequest, plan_iteration, slice_from};
+use sketch_model::{Slice, TrackingPlan};
+use slicer::PlanRequest;
 use viewer::{printable_json, printable_lines};
 
 #[derive(clap::Args)]
@@ -18,10 +18,10 @@ pub struct Arguments {
     /// How many statements of the slice are tracked, nearest first.
     #[arg(long, default_value_t = 2)]
     sigma: u32,
-    /// Only the plan of this number: 0 watches the nearest locations, the last one none.
+    /// Print only the plan of this number: 0 watches the nearest locations, the last one none.
     #[arg(long)]
     variant: Option<u32>,
-    /// Print what this σ adds, removes and moves instead, plan by plan.
+    /// Compare with this σ: print what it adds, removes and moves, plan by plan.
     #[arg(long, value_name = "SIGMA")]
     diff: Option<u32>,
     #[arg(long, value_enum, default_value_t = Format::Text)]
@@ -35,10 +35,9 @@ enum Format {
 }
 
 pub fn run(arguments: &Arguments) -> Result<()> {
-    let loaded = Loaded::of(arguments.statement.build()?)?;
-    let source = |location: &SourceLocation| loaded.source_line(location);
-    let criteria = arguments.statement.criteria(&loaded.program)?;
-    let slice = slice_from(&loaded.program, &criteria, Alias::default(), &source);
+    let loaded = arguments.statement.loaded()?;
+    let criteria = arguments.statement.criteria(loaded.program())?;
+    let slice = loaded.slice(&criteria);
     let plans = chosen(&loaded, &slice, arguments.sigma, arguments.variant)?;
     match (arguments.diff, arguments.format) {
         (Some(_), Format::Json) => bail!("a difference is text; leave out `--format json`"),
@@ -58,14 +57,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
 }
 
 fn chosen(
-    loaded: &Loaded,
+    loaded: &LoadedBuild,
     slice: &Slice,
     sigma: u32,
     variant: Option<u32>,
 ) -> Result<Vec<TrackingPlan>> {
-    let source = |location: &SourceLocation| loaded.source_line(location);
-    let ask = PlanRequest::all(sigma);
-    let mut plans = plan_iteration(&loaded.program, slice, &ask, &source).plans;
+    let mut plans = loaded.plan(slice, &PlanRequest::all(sigma)).plans;
     let count = plans.len();
     plans.retain(|plan| variant.is_none_or(|wanted| plan.variant == wanted));
     if plans.is_empty() {

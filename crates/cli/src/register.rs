@@ -3,15 +3,19 @@
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
+use build_analysis::BitcodeReader;
 use build_store::sandbox::Sandbox;
+use build_store::tools::Tools;
 use build_store::{
     BuildManifest, ForeignCode, ModuleStatus, NewModule, Progress, RegisterOptions, Roots,
 };
 use clap::Args;
 use indicatif::{ProgressBar, ProgressStyle};
 use sketch_model::BuildId;
+use viewer::printable;
 
 #[derive(Args)]
 pub struct RegisterArguments {
@@ -31,9 +35,20 @@ pub struct RegisterArguments {
     #[arg(long, value_name = "DIR")]
     also: Vec<PathBuf>,
     /// Run compiler and linker without a sandbox, on a machine that has no Landlock.
-    /// Only for files that you trust as you trust your own programs
+    /// Only for binaries that you trust: their flags and bitcode reach the compiler
     #[arg(long)]
     without_sandbox: bool,
+    /// For how many hours the compiler and other tools may run, all together
+    #[arg(long, default_value_t = Tools::TIME.as_secs_f64() / 3600.0, value_parser = hours)]
+    hours: f64,
+}
+
+fn hours(text: &str) -> Result<f64, String> {
+    const MOST: f64 = 10_000.0;
+    match text.parse() {
+        Ok(hours) if hours > 0.0 && hours <= MOST => Ok(hours),
+        _ => Err(format!("not a number of hours above 0 and up to {MOST}")),
+    }
 }
 
 impl RegisterArguments {
@@ -47,6 +62,7 @@ impl RegisterArguments {
                 true => Sandbox::Without,
                 false => Sandbox::Required,
             },
+            time: Duration::from_secs_f64(self.hours * 3600.0),
         }
     }
 }
@@ -65,7 +81,7 @@ pub fn run(arguments: &RegisterArguments) -> Result<()> {
         } => {
             bar.set_length(total as u64);
             bar.set_position(done as u64);
-            bar.set_message(file_name(&module).to_string());
+            bar.set_message(printable(file_name(&module)));
         }
         Progress::Storing => bar.set_message("storing"),
     };
@@ -74,8 +90,10 @@ pub fn run(arguments: &RegisterArguments) -> Result<()> {
     for folder in options.roots.root.iter().chain(&options.roots.also) {
         anyhow::ensure!(folder.is_dir(), "{} is not a folder", folder.display());
     }
-    let make = |build: &BuildId, modules: &[NewModule<'_>]| {
-        crate::graph::make(build, modules, options.sandbox).map_err(|error| format!("{error:#}"))
+    let reader = BitcodeReader::this();
+    let make = |build: &BuildId, modules: &[NewModule<'_>], tools: &Tools| {
+        let graph = reader.graph(build, modules, tools);
+        graph.map_err(|error| error.to_string())
     };
     let result = store.register_with_graph(&arguments.binary, &options, &mut show, &make);
     bar.finish_and_clear();
@@ -86,7 +104,7 @@ pub fn run(arguments: &RegisterArguments) -> Result<()> {
     }
     print!("{}", summary(build.manifest(), store.root()));
     if let Some(out) = &arguments.deploy {
-        println!("deploy   {}", out.display());
+        println!("deploy   {}", printable(&out.display().to_string()));
     }
     Ok(())
 }
@@ -112,14 +130,15 @@ fn write_program(path: &Path, bytes: &[u8]) -> Result<()> {
 /// Files without text that the summary names.
 const LEFT_OUT_NAMED: usize = 5;
 
-/// What a user wants to know after registering: a few lines, reasons included.
+/// What a user wants to know after registering: a few lines, reasons included. Names and
+/// reasons hold words of the file, so nothing in them acts on a terminal.
 fn summary(manifest: &BuildManifest, root: &Path) -> String {
     use std::fmt::Write;
 
     let mut text = String::new();
     let untrackable = manifest.modules.len() - manifest.trackable_modules();
     let mut line = |label: &str, value: String| {
-        let _ = writeln!(text, "{label:<8} {value}");
+        let _ = writeln!(text, "{label:<8} {}", printable(&value));
     };
     line("program", manifest.program.clone());
     line("build", manifest.build_id.to_string());
@@ -139,7 +158,7 @@ fn summary(manifest: &BuildManifest, root: &Path) -> String {
     if let Some(reason) = &manifest.link_refused {
         line(
             "",
-            format!("the program cannot be linked again: of its link line, {reason}"),
+            format!("the program cannot be linked again: in its link line, {reason}"),
         );
     } else if manifest.link.is_none() {
         line(
@@ -156,7 +175,7 @@ fn summary(manifest: &BuildManifest, root: &Path) -> String {
         let more = left_out.len() - LEFT_OUT_NAMED;
         line(
             "",
-            format!("and {more} more; `failsketch builds --json` names all"),
+            format!("and {more} more; `failsketch builds --json` lists all"),
         );
     }
     if manifest.without_sandbox {

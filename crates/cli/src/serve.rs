@@ -21,7 +21,7 @@ pub struct Arguments {
     /// The build store that `failsketch register` fills.
     #[arg(long)]
     store: Option<PathBuf>,
-    /// A PostgreSQL to keep campaigns, runs and sketches in, instead of a file in
+    /// A PostgreSQL database for campaigns, runs and sketches, instead of a file in
     /// the data folder. Several servers may share one; see docs/server.md.
     #[arg(long, value_name = "postgres://USER@HOST/NAME")]
     database: Option<Database>,
@@ -29,7 +29,7 @@ pub struct Arguments {
     /// Servers that share a database must share this too.
     #[arg(long, value_name = "FOLDER|s3://BUCKET/PREFIX")]
     blobs: Option<BlobPlace>,
-    /// Days for which the records of runs are kept; 0 for ever. Counts and
+    /// Days for which the records of runs are kept; 0 for no limit. Counts and
     /// sketches are always kept.
     #[arg(long, value_name = "DAYS", default_value_t = 90)]
     keep_days: u64,
@@ -37,11 +37,11 @@ pub struct Arguments {
     /// 0 for all.
     #[arg(long, value_name = "RUNS", default_value_t = 100_000)]
     keep_runs: u64,
-    /// The token file; tokens.json in the data folder by default. Where there is
-    /// one, every request needs a token.
+    /// The token file; tokens.json in the data folder by default. If the file exists,
+    /// every request needs a token.
     #[arg(long, value_name = "FILE")]
     tokens: Option<PathBuf>,
-    /// The server's certificate, with those that lead to its root, in PEM.
+    /// The server's certificate chain, in PEM.
     #[arg(long, value_name = "FILE", requires = "tls_key")]
     tls_cert: Option<PathBuf>,
     /// The certificate's private key, in PEM.
@@ -50,8 +50,8 @@ pub struct Arguments {
     /// Agents must show a certificate that this authority signed, in PEM.
     #[arg(long, value_name = "FILE", requires = "tls_cert")]
     client_ca: Option<PathBuf>,
-    /// Listen without TLS where other machines can reach it: a proxy in front
-    /// encrypts.
+    /// Listen without TLS although other machines can reach the address, because a
+    /// proxy in front encrypts.
     #[arg(long, conflicts_with = "tls_cert")]
     plain_http: bool,
 }
@@ -93,8 +93,8 @@ pub fn run(arguments: Arguments) -> Result<()> {
             connections: connections(),
             ..Limits::default()
         },
-        // Traces are decoded by this very command, in a process with limits.
-        trace_worker: std::env::current_exe().ok(),
+        // This very command reads what others wrote, in processes with limits.
+        worker: std::env::current_exe().ok(),
     };
     let scheme = match config.tls {
         Some(_) => "https",

@@ -14,11 +14,11 @@ const NARROWEST: u16 = 60;
 pub enum Command {
     /// Print a failure sketch.
     Show(ShowArguments),
-    /// Write a failure sketch in a format that others can read.
+    /// Export a failure sketch to a file.
     Export(ExportArguments),
 }
 
-/// Which sketch is meant.
+/// The sketch to show.
 #[derive(clap::Args)]
 pub struct Which {
     /// The campaign's number, as `failsketch failures` lists it.
@@ -40,12 +40,12 @@ pub struct ShowArguments {
     pub which: Which,
     #[arg(long, value_enum, default_value_t = Format::Text)]
     format: Format,
-    /// Columns to fit into; the terminal's by default.
+    /// The width in columns; the terminal's by default.
     #[arg(long)]
     width: Option<u16>,
     #[arg(long, value_enum, default_value_t = Color::Auto)]
     color: Color,
-    /// Stay, and show each newer sketch until the diagnosis is over.
+    /// Keep running, and show each newer sketch until the diagnosis is over.
     #[arg(long, conflicts_with_all = ["file", "version", "format"])]
     watch: bool,
 }
@@ -59,7 +59,7 @@ pub struct ExportArguments {
     /// The file to write; standard output by default.
     #[arg(long, short)]
     output: Option<PathBuf>,
-    /// Columns of a text export.
+    /// The width of a text export in columns.
     #[arg(long, default_value_t = 120)]
     width: u16,
 }
@@ -68,13 +68,13 @@ pub struct ExportArguments {
 enum Format {
     /// Plain text, as in a terminal.
     Text,
-    /// The same with the terminal's colours.
+    /// Text with the terminal's colours.
     Ansi,
-    /// For a ticket.
+    /// Markdown, for a ticket.
     Markdown,
-    /// One file that needs nothing else.
+    /// One self-contained HTML file.
     Html,
-    /// One picture.
+    /// One SVG picture.
     Svg,
     Json,
     /// A profile that KCachegrind opens.

@@ -7,12 +7,11 @@ mod dot;
 mod text;
 
 use anyhow::Result;
+use build_analysis::LoadedBuild;
 use build_store::RegisteredBuild;
 use clap::ValueEnum;
 use sketch_model::SourceLocation;
 use slicer::{Alias, Loader, ModuleInput, Program, slice_from};
-use std::cell::RefCell;
-use std::collections::HashMap;
 
 use crate::at_statement::AtStatement;
 use crate::timings::Timings;
@@ -24,7 +23,7 @@ const PLANNED: usize = 32;
 pub struct Arguments {
     #[command(flatten)]
     statement: AtStatement,
-    /// Only the nearest so many statements.
+    /// Print only this many statements, nearest first.
     #[arg(long)]
     sigma: Option<usize>,
     /// Which stores a load through a pointer may see: those of the same field of
@@ -40,7 +39,7 @@ pub struct Arguments {
     /// Print what each phase cost, as JSON, instead of the slice
     #[arg(long)]
     timings: bool,
-    /// Make the graph from the bitcode, in this process, instead of taking the stored one
+    /// Read the bitcode again, in this process, instead of using the stored graph
     #[arg(long)]
     from_bitcode: bool,
 }
@@ -54,24 +53,27 @@ enum Format {
 
 pub fn run(arguments: &Arguments) -> Result<()> {
     let mut timings = Timings::start();
-    let build = arguments.statement.build()?;
-    let program = if arguments.from_bitcode {
-        from_bitcode(&build, &mut timings)?
+    let loaded = if arguments.from_bitcode {
+        let build = arguments.statement.build()?;
+        let program = from_bitcode(&build, &mut timings)?;
+        LoadedBuild::with(build, program)
     } else {
-        let program = crate::graph::program(&build)?;
+        let loaded = arguments.statement.loaded()?;
         timings.ended("graph");
-        program
+        loaded
     };
-    let criteria = arguments.statement.criteria(&program)?;
+    let program = loaded.program();
+    let criteria = arguments.statement.criteria(program)?;
     // Lines are looked up for what is printed only.
-    let mut slice = slice_from(&program, &criteria, arguments.alias, &|_| None);
+    let mut slice = slice_from(program, &criteria, arguments.alias, &|_| None);
     timings.ended("slice");
     let whole = slice.entries.len();
+    let manifest = loaded.registered().manifest();
     if arguments.timings {
         let sigma = arguments.sigma.unwrap_or(PLANNED);
         slicer::plan(&slice, sigma.try_into().unwrap_or(u32::MAX), &[]);
         timings.ended("plan");
-        let modules = build.manifest().modules.len();
+        let modules = manifest.modules.len();
         let facts = [("statements", whole), ("modules", modules)];
         println!("{}", timings.report(&facts));
         return Ok(());
@@ -79,24 +81,22 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if let Some(sigma) = arguments.sigma {
         slice.entries.truncate(sigma);
     }
-    let sources = Sources {
-        build: &build,
-        lines: RefCell::default(),
-    };
     for entry in &mut slice.entries {
-        let SourceLocation { file, line } = &entry.statement.location;
-        let text = sources.line(file, *line).unwrap_or_default();
-        entry.statement.text = text.trim().to_owned();
+        let text = loaded.source_line(&entry.statement.location);
+        entry.statement.text = text.unwrap_or_default().trim().to_owned();
     }
     match arguments.format {
         Format::Text => {
             let heading = text::Heading {
                 at: &arguments.statement.at,
-                program: &build.manifest().program,
+                program: &manifest.program,
                 alias: arguments.alias,
                 whole,
             };
-            let line = |file: &str, line: u32| sources.line(file, line);
+            let line = |file: &str, line: u32| {
+                let file = file.to_owned();
+                loaded.source_line(&SourceLocation { file, line })
+            };
             print!("{}", text::text(&slice, &heading, arguments.context, &line));
         }
         Format::Json => {
@@ -124,22 +124,4 @@ fn from_bitcode(build: &RegisteredBuild, timings: &mut Timings) -> Result<Progra
     program.link();
     timings.ended("ticfg");
     Ok(program)
-}
-
-/// The source files of a build, each read once.
-struct Sources<'a> {
-    build: &'a RegisteredBuild,
-    lines: RefCell<HashMap<String, Vec<String>>>,
-}
-
-impl Sources<'_> {
-    fn line(&self, file: &str, line: u32) -> Option<String> {
-        let mut known = self.lines.borrow_mut();
-        let lines = known.entry(file.to_owned()).or_insert_with(|| {
-            let text = self.build.source(file).unwrap_or_default();
-            text.lines().map(str::to_owned).collect()
-        });
-        let index = usize::try_from(line).ok()?.checked_sub(1)?;
-        lines.get(index).cloned()
-    }
 }

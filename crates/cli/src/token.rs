@@ -10,11 +10,11 @@ use viewer::{printable, printable_json};
 
 #[derive(clap::Subcommand)]
 pub enum Command {
-    /// Make a token and print it: this once, and nowhere else
+    /// Make a token and print it; it is shown only once
     Add(AddArguments),
     /// List the tokens, without their secrets
     List(ListArguments),
-    /// Take a token back; it is worth nothing from the next request on
+    /// Revoke a token, from the next request on
     Revoke(RevokeArguments),
 }
 
@@ -31,15 +31,15 @@ struct Which {
 
 #[derive(clap::Args)]
 pub struct AddArguments {
-    /// Who gets it. For an agent: the agent's name, by default the machine's host
-    /// name; the token then speaks for that agent alone.
+    /// The token's name. For an agent: the agent's name, which is its machine's host
+    /// name by default; the token is then valid for that agent alone.
     name: String,
     /// What the token is for: agent (reports runs), developer (reads and steers)
     /// or admin (everything).
     #[arg(long, value_name = "agent|developer|admin")]
     role: Role,
-    /// Any agent may use the token. Simpler to roll out, but one machine that is
-    /// taken over can then speak for all of them.
+    /// Any agent may use the token. Simpler to roll out, but an attacker on one
+    /// machine can then report as any of them.
     #[arg(long)]
     fleet: bool,
     #[command(flatten)]
@@ -50,14 +50,14 @@ pub struct AddArguments {
 pub struct ListArguments {
     #[command(flatten)]
     which: Which,
-    /// As JSON.
+    /// Print JSON.
     #[arg(long)]
     json: bool,
 }
 
 #[derive(clap::Args)]
 pub struct RevokeArguments {
-    /// Whose token.
+    /// The token's name, as `failsketch token list` shows it.
     name: String,
     #[command(flatten)]
     which: Which,

@@ -25,7 +25,7 @@ pub fn run(arguments: &ShowArguments) -> Result<()> {
         let path = format!("/api/v1/campaigns/{campaign}");
         let answer = arguments.which.connection.get(&path)?;
         let summary: CampaignSummary =
-            serde_json::from_str(&answer).context("the server's word about the campaign")?;
+            serde_json::from_str(&answer).context("the server's answer about the campaign")?;
         let over = summary.state.is_over();
         let line = progress(&summary);
         if terminal && (line != said || summary.sketch_version != drawn) {

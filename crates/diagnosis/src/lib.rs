@@ -10,8 +10,8 @@
 //! settled, what a developer's steering does.
 //!
 //! Everything here takes values and returns values: no IO, no clock, no global
-//! state. What only files can tell (code bytes, debug info) comes in through
-//! [`CodeMap`], three plain lookups that the service half implements.
+//! state. What only files can tell (code bytes, debug info) comes in as a value, a
+//! [`formats::address_map::AddressMap`].
 //!
 //! Nothing here panics on what a record contains: records come from machines
 //! that we do not control. Work on one record is bounded (see
@@ -23,7 +23,6 @@ pub mod predictors;
 pub mod ranking;
 pub mod sketch;
 
-pub use evidence::attribution::{CodeMap, FunctionCode};
 pub use evidence::decoded_run::{DecodedRun, RunThread, weight_of};
 pub use evidence::executed::{Proof, executed};
 pub use evidence::intel_pt::{TracedInput, add_trace, of_trace};

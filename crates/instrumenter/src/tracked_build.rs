@@ -93,7 +93,7 @@ pub fn track_by_relinking(
     let linked = folder.path().join("tracked");
     relink(build, &objects, &[runtime], &linked)?;
     let full = fs::read(&linked).map_err(io("reading the tracked build"))?;
-    let deployed = build_store::strip_for_deployment(&full, build.manifest().sandbox())?;
+    let deployed = build_store::strip_for_deployment(&full, &build.tools())?;
     Ok(TrackedBuild {
         full,
         deployed,
@@ -129,12 +129,10 @@ fn lower(
         write(&build.module_bitcode(number)?)?;
         Stage::Object
     };
-    let sandbox = build.manifest().sandbox();
-    compile(&module.flags, stage, &input, &object, sandbox).map_err(|e| {
-        InstrumentError::Lower {
-            module: module.source.clone(),
-            reason: e.to_string(),
-        }
+    let compiled = compile(&module.flags, stage, &input, &object, &build.tools());
+    compiled.map_err(|e| InstrumentError::Lower {
+        module: module.source.clone(),
+        reason: e.to_string(),
     })?;
     Ok(object)
 }

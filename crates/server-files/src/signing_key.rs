@@ -3,8 +3,8 @@
 //! The secret file is never rewritten. The public file is written anew at each
 //! start, so that it cannot drift from the secret.
 
-use crate::private_files::write_private;
 use code_patch::{PatchError, SecretKey};
+use private_files::write_private;
 use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;

@@ -5,8 +5,8 @@
 //! next request on without a restart. A file that cannot be read lets nobody in.
 //! Writers take a lock beside it and replace it whole.
 
-use crate::private_files::{open_lock_file, write_private};
 use crate::{Role, Token};
+use private_files::{open_lock_file, write_private};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;

@@ -2,7 +2,7 @@
 //!
 //! Every part of the flow adds its losses to a list of [`Gap`]s, which travels with the record,
 //! the decoded run, the slice and the sketch up to the reader. A gap is a kind and numbers, so
-//! that two of one kind can be added up and a loss that is told twice is found by its value. The
+//! that two of one kind can be added up and a loss that is reported twice is found by its value. The
 //! sentences are written in one place, `gap_words.rs`; nothing else may word a loss.
 //!
 //! `because: String` holds the sentence of an error type (`AgentError`, `PtRefusal`, …): those
@@ -119,7 +119,7 @@ pub enum Gap {
     ThreadRecordedTwice {
         thread: ThreadIndex,
     },
-    /// The program forbade itself to read the time-stamp counter.
+    /// The program disabled the time-stamp counter for itself (`PR_SET_TSC`, strict seccomp).
     CounterForbidden,
     ThreadIdsUnknown,
     RuntimeNotActive,
@@ -321,7 +321,7 @@ pub enum Gap {
 
 impl Gap {
     /// Adds this loss to those of the same kind, or to the list; a count of zero is none. For
-    /// losses that are different ones of one kind; the same loss told twice is found by `==`.
+    /// losses that are different ones of one kind; the same loss reported twice is found by `==`.
     pub fn add_to(mut self, gaps: &mut Vec<Gap>) {
         if self.count_mut().is_some_and(|count| *count == 0) {
             return;

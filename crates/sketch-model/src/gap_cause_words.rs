@@ -81,9 +81,9 @@ impl Display for StackObstacle {
             ),
             StackObstacle::TakenByProgram { signal } => write!(
                 f,
-                "no stack was captured: the program took {} into its own hands by a system call \
-                 or at an earlier signal, or executed another program in its place, or a thread \
-                 without an alternate stack overflowed",
+                "no stack was captured: the program set its own handler for {} by a direct \
+                 system call or at an earlier signal, or called exec, or a thread without an \
+                 alternate stack overflowed",
                 printable(signal)
             ),
         }
@@ -100,16 +100,16 @@ impl Display for Withdrawal {
                 original_runs,
             } => write!(
                 f,
-                "it failed in another way than the one under diagnosis in {failures} of {runs} \
-                 runs, the original in {original_failures} of {original_runs}"
+                "it failed differently from the failure under diagnosis in {failures} of {runs} \
+                 runs; the original build did so in {original_failures} of {original_runs}"
             ),
             Withdrawal::FailsTooOften { failures, runs } => write!(
                 f,
-                "the failure under diagnosis came in {failures} of {runs} runs of it"
+                "it failed with the failure under diagnosis in {failures} of {runs} runs"
             ),
             Withdrawal::TooSlow { percent, runs } => write!(
                 f,
-                "it used {:.2} times the CPU time of the original over {runs} runs",
+                "it used {:.2} times the CPU time of the original build over {runs} runs",
                 *percent as f64 / 100.0
             ),
             Withdrawal::Words(words) => f.write_str(&printable(words)),
@@ -133,11 +133,11 @@ impl Display for TraceGapReason {
             ),
             TraceGapReason::NoCode { at } => write!(
                 f,
-                "no code is known at {at}; add the file that was mapped there to the image"
+                "no code is known at {at}; add the file that was mapped there"
             ),
             TraceGapReason::Contradiction(how) => write!(
                 f,
-                "trace and code disagree ({}); the image may not be what ran",
+                "trace and code disagree ({}); the given files may not be the ones that ran",
                 printable(how)
             ),
             TraceGapReason::Endless { from } => write!(

@@ -72,7 +72,7 @@ pub enum WatchCall {
 pub enum ThreadLoss {
     /// There is room for so many at a time.
     NoRoom { slots: u32 },
-    /// They came and went faster than they could be read.
+    /// They ended before they could be read.
     TooFast,
     /// Of ended threads the first and the last are kept.
     EndedNotKept,

@@ -130,8 +130,8 @@ impl Display for Gap {
             ),
             Gap::WatchingEndedBySwitches { switches } => write!(
                 f,
-                "watching ended before the run did: its threads gave up their processors \
-                 {switches} times, and each time costs more with watchpoints"
+                "watching ended before the run did, after {switches} thread switches: each costs \
+                 more while watchpoints are set"
             ),
             Gap::NoWatchpoints { because } => write!(f, "no watchpoints: {because}"),
             Gap::NoWatchpointFree { locations } => {
@@ -151,12 +151,12 @@ impl Display for Gap {
                 ),
                 ThreadLoss::TooFast => write!(
                     f,
-                    "{count} threads came and went faster than their records could be read"
+                    "{count} threads ended before their records could be read"
                 ),
                 ThreadLoss::EndedNotKept => write!(
                     f,
                     "the records of {count} ended threads were not kept: only the first and the \
-                     last are"
+                     last ones are"
                 ),
             },
             Gap::EventsUnfinished { tid, count } => write!(
@@ -179,11 +179,12 @@ impl Display for Gap {
                 "thread {thread} is recorded twice; its second record is not used"
             ),
             Gap::CounterForbidden => f.write_str(
-                "recording ended early: the program has forbidden itself to read the time-stamp \
-                 counter",
+                "recording ended early: the program has disabled the time-stamp counter for \
+                 itself",
             ),
             Gap::ThreadIdsUnknown => f.write_str(
-                "nothing was recorded: this C library does not tell where it keeps thread ids",
+                "nothing was recorded: the runtime does not know where this C library keeps \
+                 thread ids",
             ),
             Gap::RuntimeNotActive => f.write_str("the runtime was not activated in the program"),
             Gap::RecordsUnreadable { because } => {
@@ -203,7 +204,7 @@ impl Display for Gap {
             ),
 
             Gap::MappingsNotLookedAt { most } => {
-                write!(f, "only the first {most} mappings were looked at")
+                write!(f, "only the first {most} mappings were read")
             }
             Gap::MappingsCut { when, bytes } => {
                 let when = match when {
@@ -217,7 +218,7 @@ impl Display for Gap {
             }
             Gap::CrashCapturedInSandbox => f.write_str(
                 "the program has a seccomp filter: its crash was captured without system calls, \
-                 with the mappings of its start",
+                 with the mappings that it had at its start",
             ),
             Gap::OnlyFirstSignalCaptured => f.write_str(
                 "the program's own handler ran after its first crash signal was captured; what \
@@ -244,10 +245,9 @@ impl Display for Gap {
                 "thread {tid} could not be captured: {}",
                 printable(because)
             ),
-            Gap::AbortMessageWithheld => f.write_str(
-                "what the program said when it aborted was withheld: values may not leave this \
-                 machine",
-            ),
+            Gap::AbortMessageWithheld => {
+                f.write_str("the abort message was withheld: values may not leave this machine")
+            }
             Gap::AgentDefect { doing, message } => write!(
                 f,
                 "internal error of the agent while {}: {}; please report it",
@@ -277,8 +277,8 @@ impl Display for Gap {
                 ),
                 PreloadObstacle::Sanitizer { library } => write!(
                     f,
-                    "the program uses {}, which lets nothing be preloaded: crashes of the \
-                     untouched build cannot be captured",
+                    "the program uses {}, which cannot run with a preloaded library: crashes of \
+                     the untouched build cannot be captured",
                     printable(library)
                 ),
                 PreloadObstacle::NoFile { because } => {
@@ -287,7 +287,7 @@ impl Display for Gap {
             },
             Gap::NamedPatchRefused { because } => write!(
                 f,
-                "the patch that was named was not run: {}",
+                "the patch given by --patch was not run: {}",
                 printable(because)
             ),
             Gap::TrackedBuildRefused { because } => write!(
@@ -309,8 +309,9 @@ impl Display for Gap {
                 limit_ppm,
             } => write!(
                 f,
-                "the tracked build was not run: a run of it costs {:.2} ms beyond the {}% of \
-                 processor time that tracking may cost, which earlier runs have not earned yet",
+                "the tracked build was not run: it would cost {:.2} ms more than the {}% of \
+                 processor time that tracking may cost, and earlier runs have not saved that \
+                 much yet",
                 *excess_ns as f64 / 1e6,
                 percent(*limit_ppm)
             ),
@@ -339,13 +340,10 @@ impl Display for Gap {
                 error(*errno)
             ),
             Gap::SidebandLost { count } => {
-                write!(f, "Intel PT: {count} records beside the trace were lost")
+                write!(f, "Intel PT: {count} sideband records were lost")
             }
             Gap::SidebandUnreadable { count } => {
-                write!(
-                    f,
-                    "Intel PT: {count} records beside the trace cannot be read"
-                )
+                write!(f, "Intel PT: {count} sideband records could not be read")
             }
             Gap::SwitchesNotKept { count } => {
                 write!(f, "Intel PT: {count} older thread switches were not kept")
@@ -379,7 +377,7 @@ impl Display for Gap {
             ),
             Gap::TraceUnassigned { count } => write!(
                 f,
-                "{count} stretches of the trace belong to a thread that cannot be told"
+                "{count} stretches of the trace belong to an unknown thread"
             ),
             Gap::ThreadTraceIncomplete { tid } => {
                 write!(f, "the trace of thread {tid} has gaps")
@@ -391,7 +389,7 @@ impl Display for Gap {
                 printable(because)
             ),
             Gap::TraceMissing => {
-                f.write_str("it came without the trace that tells of its branches")
+                f.write_str("its Intel PT trace is missing, so its branches are unknown")
             }
             Gap::CodeUnknown { path } => write!(f, "the code of {} is not known", printable(path)),
             Gap::PerfFileCut => f.write_str(
@@ -408,7 +406,10 @@ impl Display for Gap {
             Gap::ImportedFromPerf => {
                 f.write_str("imported from perf.data: control flow only, no values")
             }
-            Gap::FailurePlaceFromTrace => f.write_str("where it failed is where its trace ends"),
+            Gap::FailurePlaceFromTrace => f.write_str(
+                "the failing statement is the one at which \
+                                                       the trace ends",
+            ),
 
             Gap::ModuleWithoutDebugInfo { module } => write!(
                 f,
@@ -421,18 +422,18 @@ impl Display for Gap {
                 match routine {
                     UnknownRoutine::StdThread => write!(
                         f,
-                        "the callable of a std::thread made in {function} is not known; what it \
-                         runs has no known start"
+                        "the callable of a std::thread made in {function} is not known, so the \
+                         slice does not link that thread to its creation"
                     ),
                     UnknownRoutine::ThreadStart => write!(
                         f,
                         "the start routine of a thread created in {function} is not known; every \
-                         function of its type is taken for one"
+                         function of its type is assumed"
                     ),
                     UnknownRoutine::Callback { library_function } => write!(
                         f,
-                        "what {function} hands to {} is not known; every function of its type is \
-                         taken for it",
+                        "the callback that {function} passes to {} is not known; every function \
+                         of its type is assumed",
                         printable(library_function)
                     ),
                 }
@@ -455,13 +456,13 @@ impl Display for Gap {
             ),
             Gap::AssemblyOpaque { count } => write!(
                 f,
-                "{count} pieces of inline assembly in the slice are taken to depend on their \
+                "{count} pieces of inline assembly in the slice are assumed to depend on their \
                  operands only"
             ),
 
             Gap::TracedRunsNotKept { count } => write!(
                 f,
-                "{count} traced runs of the program itself are beyond what is kept"
+                "{count} traced runs of the original build were not kept: there were too many"
             ),
             Gap::PlansCountedApart { plans } => {
                 let counts: Vec<String> = plans
@@ -473,7 +474,7 @@ impl Display for Gap {
                     .collect();
                 write!(
                     f,
-                    "{} plans watch different locations and are counted apart ({})",
+                    "{} plans watch different locations and are counted separately ({})",
                     plans.len(),
                     counts.join(", ")
                 )
@@ -484,7 +485,7 @@ impl Display for Gap {
             ),
             Gap::FailedOtherwise { count } => write!(
                 f,
-                "{count} tracked runs failed in another way and count neither as failing nor as \
+                "{count} tracked runs failed differently and count neither as failing nor as \
                  successful"
             ),
             Gap::StatementsNotShown { count } => write!(
@@ -493,8 +494,7 @@ impl Display for Gap {
             ),
             Gap::ThreadsNotDrawn { count } => write!(
                 f,
-                "threads of the drawn run that add nothing to the sketch and are not drawn: \
-                 {count}"
+                "{count} threads of the drawn run are not drawn: they add nothing to the sketch"
             ),
             Gap::Words(words) => f.write_str(&printable(words)),
         }

@@ -94,6 +94,15 @@ number_id!(
     /// A thread of one run, numbered in the order in which threads first recorded.
     ThreadIndex(u32)
 );
+number_id!(
+    /// A process of a machine, as its kernel numbers it.
+    Pid(i32)
+);
+number_id!(
+    /// A thread of a machine, as its kernel numbers it: the first of a process has the
+    /// number of the process, and is not the process.
+    Tid(i32)
+);
 address!(
     /// An address in a process that ran.
     RuntimeAddress

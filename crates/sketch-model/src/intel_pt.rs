@@ -204,7 +204,7 @@ pub struct ThreadStatements {
 pub struct TracedRun {
     /// Those of the program's own process.
     pub threads: Vec<ThreadStatements>,
-    /// Every thread is there, without gaps: what is not told did not happen.
+    /// Every thread is there, without gaps: what is not listed did not happen.
     pub complete: bool,
     /// What is missing.
     pub gaps: Vec<Gap>,

@@ -10,6 +10,7 @@
 //! lives in the room that needs it.
 
 mod api;
+mod capabilities;
 mod execution;
 mod failure;
 mod gap;
@@ -31,6 +32,7 @@ mod trace;
 
 pub use api::assignments::*;
 pub use api::campaigns::*;
+pub use capabilities::*;
 pub use execution::*;
 pub use failure::*;
 pub use gap::*;

@@ -32,7 +32,7 @@ impl fmt::Display for ValueShape {
 
 /// Orders of accesses to one location by two threads that can break a program:
 /// atomicity violations (three accesses, the middle one by another thread), races (two
-/// accesses by different threads), and missed wake-ups (a read, another thread's
+/// accesses by different threads), and missed wakeups (a read, another thread's
 /// write, and the reader's sleep from which nobody wakes it).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "UPPERCASE")]
@@ -145,8 +145,8 @@ impl Predictor {
         }
     }
 
-    /// What it says happened, for explaining how that came to be: where it matters
-    /// who called, the calls by others explain nothing.
+    /// The statements whose execution it states, for explaining what led to them. Where
+    /// the caller matters, calls from elsewhere explain nothing.
     pub fn causes(&self) -> &[StatementId] {
         match self {
             Predictor::Value {

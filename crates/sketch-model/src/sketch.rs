@@ -1,8 +1,8 @@
 //! The failure sketch: what an engineer reads. Everything needed to draw it is in it.
 
 use crate::{
-    BuildId, CampaignId, Gap, LocationName, Predictor, PredictorClass, RunId, Schema, Score,
-    SourceLocation, Statement, ThreadIndex, Tier,
+    BuildId, CampaignId, Capabilities, Gap, LocationName, Predictor, PredictorClass, RunId, Schema,
+    Score, SourceLocation, Statement, ThreadIndex,
 };
 use serde::{Deserialize, Serialize};
 
@@ -100,7 +100,9 @@ pub struct Provenance {
     pub looks: u64,
     /// "inline branch recorder" or "Intel PT"
     pub control_flow: String,
-    pub tier: Tier,
+    /// What the machine of the drawn run offers.
+    #[serde(rename = "tier")]
+    pub capabilities: Capabilities,
     pub privacy: String,
     /// The failing run that is drawn; `None` before one was tracked.
     pub drawn_run: Option<RunId>,
@@ -139,7 +141,7 @@ pub struct FailureSketch {
     /// What the program said when it aborted, in one line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub said: Option<String>,
-    /// Whether the diagnosis has come to its end.
+    /// Whether the diagnosis has ended.
     pub settled: bool,
     /// The failing stack, innermost first, as "function (file:line)".
     pub stack: Vec<String>,

@@ -1,4 +1,4 @@
-//! A run in terms of statements: probes and watchpoint hits on one time scale.
+//! A run in terms of statements: hook records and watchpoint hits on one time scale.
 //!
 //! The order in which events were *handled* proves nothing about the order in
 //! which accesses happened. Each event therefore carries the interval in which
@@ -58,10 +58,14 @@ pub struct CallValue {
 pub enum EventKind {
     Read,
     Write,
-    Branch { successor: u32 },
+    Branch {
+        successor: u32,
+    },
     Call,
     SyncBegin(SyncOp),
     SyncEnd(SyncOp),
+    /// It came back without having done it: a try that found the lock taken.
+    SyncFailed(SyncOp),
 }
 
 /// One event of a run.

@@ -8,11 +8,11 @@
 //! certainty; its clock ticks once a nanosecond.
 
 use sketch_model::{
-    AgentId, BuildId, CampaignId, ClockTie, Execution, FailureKind, FailureReport, LocationName,
-    Mapping, Outcome, PointKind, Privacy, ProbeEvent, ProbeKind, Purpose, RunId, RunRecord,
-    RuntimeAddress, Schema, Site, SiteId, SourceLocation, StackFrame, Statement, StatementId,
-    StaticAddress, ThreadIndex, ThreadRecord, ThreadStack, Tier, TrackingPlan, TrackingRecord, Tsc,
-    VariantRef, WatchHit, WatchRecord,
+    AgentId, BuildId, CampaignId, Capabilities, ClockTie, Execution, FailureKind, FailureReport,
+    LocationName, Mapping, Outcome, PointKind, Privacy, ProbeEvent, ProbeKind, Purpose, RunId,
+    RunRecord, RuntimeAddress, Schema, Site, SiteId, SourceLocation, StackFrame, Statement,
+    StatementId, StaticAddress, ThreadIndex, ThreadRecord, ThreadStack, TrackingPlan,
+    TrackingRecord, Tsc, VariantRef, WatchHit, WatchRecord,
 };
 
 /// The build of the usual run and of the usual plan.
@@ -35,7 +35,7 @@ pub fn ended(id: &str, outcome: Outcome) -> RunRecord {
         id: RunId(id.into()),
         agent: AgentId("agent-1".into()),
         build: BuildId(BUILD.into()),
-        tier: Tier::Inline,
+        capabilities: Capabilities::hooks(),
         execution: Execution::Original,
         sampling_probability: 1.0,
         outcome,
@@ -64,7 +64,7 @@ pub fn ended(id: &str, outcome: Outcome) -> RunRecord {
 pub trait RunBuilder {
     /// P′ ran instead of P.
     fn tracked(self, variant: VariantRef) -> Self;
-    fn on(self, tier: Tier) -> Self;
+    fn on(self, capabilities: Capabilities) -> Self;
     fn of(self, build: &str) -> Self;
     fn with_threads(self, threads: Vec<ThreadRecord>) -> Self;
     /// Watchpoints saw these, and lost none.
@@ -79,8 +79,8 @@ impl RunBuilder for RunRecord {
         self
     }
 
-    fn on(mut self, tier: Tier) -> RunRecord {
-        self.tier = tier;
+    fn on(mut self, capabilities: Capabilities) -> RunRecord {
+        self.capabilities = capabilities;
         self
     }
 
@@ -258,13 +258,13 @@ pub fn site(
 }
 
 /// The first plan for a σ of 2, which watches nothing and has no hooks.
-pub fn plan(tier: Tier) -> TrackingPlan {
+pub fn plan(wants: Capabilities) -> TrackingPlan {
     TrackingPlan {
         schema: Schema::default(),
         build: BuildId(BUILD.into()),
         sigma: 2,
         variant: 0,
-        tier,
+        wants,
         statements: Vec::new(),
         beside: Vec::new(),
         sites: Vec::new(),

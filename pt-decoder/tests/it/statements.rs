@@ -1,8 +1,9 @@
 //! Addresses to statements and back, with binutils' `addr2line` as the second
 //! opinion about every instruction that ran, inlined and tail-called code too.
 
+use formats::address_map::AddressMap;
 use formats::elf::build_id;
-use pt_decoder::{BlockStatements, StatementMap, executed_statements};
+use pt_decoder::{BlockStatements, executed_statements};
 use sketch_model::{
     BuildId, MappedCode, PtBuffer, PtRecord, RuntimeAddress, SidebandKind, StatementId,
     StaticAddress,
@@ -77,13 +78,15 @@ fn every_executed_instruction_has_the_statement_that_binutils_names() {
         let bytes = std::fs::read(&file).unwrap();
 
         let table: RefCell<BTreeMap<Place, StatementId>> = RefCell::default();
-        let map = StatementMap::new(&bytes, |function, _, line| {
+        let build = build_id(&bytes).unwrap_or(BuildId("no id".to_owned()));
+        let map = AddressMap::read(&bytes, &build, |function, _, line| {
             let mut table = table.borrow_mut();
             let next = StatementId(table.len() as u32);
             let place = (function.unwrap_or("?").to_owned(), line);
             Some(*table.entry(place).or_insert(next))
         })
         .unwrap();
+        let map = map.statements();
         let table = table.into_inner();
 
         // The programs are static: addresses are the file's.
@@ -110,7 +113,6 @@ fn every_executed_instruction_has_the_statement_that_binutils_names() {
         assert!(true_statements.len() >= 3, "{name}: {true_statements:?}");
 
         // The whole way: trace to statements of the build, by build-id.
-        let build = build_id(&bytes).unwrap_or(BuildId("no id".to_owned()));
         let mut sideband = run.sideband.clone();
         for event in &mut sideband {
             if let SidebandKind::Mapped(mapped) = &mut event.kind
@@ -129,7 +131,7 @@ fn every_executed_instruction_has_the_statement_that_binutils_names() {
             sideband,
             ..PtRecord::default()
         };
-        let threads = executed_statements(&pt, &InMemory(&run.image), &build, &map, None).threads;
+        let threads = executed_statements(&pt, &InMemory(&run.image), &build, map, None).threads;
         assert_eq!(threads.len(), 1, "{name}");
         let executed: BTreeSet<_> = threads[0].executed.iter().map(|it| it.statement).collect();
         assert_eq!(executed, true_statements, "{name}");
@@ -149,7 +151,8 @@ fn a_block_of_another_file_has_no_statements() {
     let program = PROGRAMS.iter().find(|it| it.name == "loops").unwrap();
     let file = compile(folder.path(), "loops", program.source, program.compiler);
     let bytes = std::fs::read(&file).unwrap();
-    let map = StatementMap::new(&bytes, |_, _, line| Some(StatementId(line))).unwrap();
+    let line = |_: Option<&str>, _: &str, line| Some(StatementId(line));
+    let map = AddressMap::read(&bytes, &BuildId(String::new()), line).unwrap();
     let mapped = MappedCode {
         start: RuntimeAddress(0x7000_0000),
         length: 4096,
@@ -157,7 +160,7 @@ fn a_block_of_another_file_has_no_statements() {
         path: "loops".to_owned(),
         build_id: None,
     };
-    let mut blocks = BlockStatements::new(&map, vec![mapped]);
+    let mut blocks = BlockStatements::new(map.statements(), vec![mapped]);
     let block = pt_decoder::ExecutedBlock {
         start: RuntimeAddress(0x1000),
         last: RuntimeAddress(0x1004),

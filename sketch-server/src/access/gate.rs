@@ -2,7 +2,7 @@
 //!
 //! Programs send `Authorization: Bearer TOKEN`. Browsers send the cookie that the
 //! login page set; a cookie counts only for what browsers do, so a page cannot be
-//! made to report runs. Which role a route needs is said once, where routes are
+//! made to report runs. Which role a route needs stands once, where routes are
 //! grouped (`api.rs`), and both this gate and the OpenAPI description follow it.
 //!
 //! A server that is open because it listens on a loopback address answers only
@@ -158,10 +158,11 @@ impl Gate {
 
     fn tokens(&self) -> Result<Option<Arc<Vec<TokenEntry>>>, Refusal> {
         self.book.tokens().map_err(|error| {
-            tracing::error!(%error, "nobody is let in");
+            tracing::error!(%error, "the token file cannot be read; every request is refused");
             Refusal::new(
                 StatusCode::SERVICE_UNAVAILABLE,
-                "this server cannot read its tokens and lets nobody in; its log says why",
+                "this server cannot read its token file and refuses every request; its log says \
+                 why",
             )
         })
     }

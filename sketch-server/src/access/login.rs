@@ -43,7 +43,12 @@ pub async fn login_page(query: Result<Query<Next>, QueryRejection>) -> Response 
 
 /// Takes a token from the login page's form and sets the cookie.
 #[utoipa::path(post, path = "/login", tag = "pages", request_body(content = Login, content_type = "application/x-www-form-urlencoded"),
-    responses((status = 303, description = "Logged in; goes on to the page asked for"), (status = 401, description = "The form again, with what is wrong", content_type = "text/html")))]
+    responses((status = 303, description = "Logged in; redirects to the requested page"), (status = 401, description = "The \
+                                                                                                                        form \
+                                                                                                                        again, \
+                                                                                                                        with \
+                                                                                                                        the \
+                                                                                                                        error", content_type = "text/html")))]
 pub async fn log_in(
     State(service): Shared,
     peer: Option<Extension<Peer>>,

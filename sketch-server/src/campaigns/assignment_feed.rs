@@ -1,11 +1,10 @@
-//! The answer for all programs of an agent at once, which stands until it changes.
+//! What an agent is to run of its programs: at once, or when it changes.
 //!
 //! Waiting agents share one look at the storage every [`BETWEEN_LOOKS`], however
 //! many they are: a thousand agents that wait cost as much as one. Nothing is
 //! pushed from the engine, because with several servers on one storage another
-//! server's engine may be the one that moves.
+//! server's engine may be the one that moves. Who asks for one run looks by itself.
 
-use super::assignment::UNTRACKED_SHARE;
 use crate::http::agents::known_build;
 use crate::http::refusal::Refusal;
 use crate::http::routes::Service;
@@ -14,8 +13,7 @@ use lru::LruCache;
 use parking_lot::Mutex;
 use sha2::{Digest, Sha256};
 use sketch_model::{
-    AssignmentRequest, Assignments, AssignmentsRequest, BuildId, PatchFacts, ProgramAssignment,
-    Schema, VariantRef,
+    Assignments, AssignmentsRequest, BuildId, PatchFacts, ProgramAssignment, Schema, VariantRef,
 };
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -25,8 +23,6 @@ use tokio::time::Instant;
 const BETWEEN_LOOKS: Duration = Duration::from_millis(400);
 /// Proxies give up on silent answers after a minute.
 const LONGEST_WAIT: u32 = 50;
-/// The share of a machine's runs that a tracked build on probation gets.
-const CANARY_SHARE: f64 = 0.25;
 /// Patches whose facts are kept.
 const FACTS_KEPT: NonZeroUsize = NonZeroUsize::new(1_000).unwrap();
 
@@ -68,14 +64,13 @@ pub async fn answer(
 }
 
 async fn now(service: &Arc<Service>, request: &AssignmentsRequest) -> Result<Assignments, Refusal> {
-    let campaigns = campaigns(service).await?;
     let mut programs = Vec::new();
     for build in &request.builds {
         programs.push(match known_build(service, build).await {
-            Ok(()) => program(service, request, build, &campaigns).await?,
+            Ok(()) => program(service, request, build).await?,
             Err(refusal) if refusal.status().is_client_error() => ProgramAssignment {
                 problem: Some(refusal.sentence().to_owned()),
-                ..nothing(build)
+                ..ProgramAssignment::original(build)
             },
             Err(refusal) => return Err(refusal),
         });
@@ -89,57 +84,40 @@ async fn now(service: &Arc<Service>, request: &AssignmentsRequest) -> Result<Ass
     })
 }
 
-fn nothing(build: &BuildId) -> ProgramAssignment {
-    ProgramAssignment {
-        build: build.clone(),
-        variant: None,
-        finished: false,
-        expected: None,
-        tracked_share: 0.0,
-        canary_share: 0.0,
-        patch: None,
-        problem: None,
-    }
-}
-
 async fn program(
     service: &Arc<Service>,
     request: &AssignmentsRequest,
     build: &BuildId,
-    campaigns: &[Campaign],
 ) -> Result<ProgramAssignment, Refusal> {
-    let about = campaigns.iter().filter(|c| c.identity.build == *build);
-    let about: Vec<Campaign> = about.cloned().collect();
-    let single = AssignmentRequest {
-        agent: request.agent.clone(),
-        build: build.clone(),
-        tier: request.tier,
+    let about = match request.wait_s {
+        0 => service.storage.campaigns_of(build).await?,
+        _ => {
+            let all = campaigns(service).await?;
+            let about = all.iter().filter(|c| c.identity.build == *build);
+            about.cloned().collect()
+        }
     };
-    let standing = service.assigner.standing(&single, &about);
-    let Some(variant) = standing.variant else {
+    let mut told = service.assigner.next(request, build, &about);
+    let Some(variant) = told.variant else {
         return Ok(ProgramAssignment {
-            finished: standing.finished,
-            ..nothing(build)
+            finished: told.finished,
+            ..ProgramAssignment::original(build)
         });
     };
-    let patch = facts(service, variant).await?;
-    if patch.is_none_or(|patch| patch.expires <= crate::campaigns::fleet::now()) {
+    told.patch = facts(service, variant).await?;
+    if told
+        .patch
+        .is_none_or(|patch| patch.expires <= crate::campaigns::fleet::now())
+    {
         return Ok(ProgramAssignment {
             problem: Some(format!(
                 "the patch of campaign {} is lost or has expired; widen or resume the campaign to make another",
                 variant.campaign
             )),
-            ..nothing(build)
+            ..ProgramAssignment::original(build)
         });
     }
-    Ok(ProgramAssignment {
-        variant: Some(variant),
-        expected: standing.expected,
-        tracked_share: 1.0 - 1.0 / UNTRACKED_SHARE as f64,
-        canary_share: CANARY_SHARE,
-        patch,
-        ..nothing(build)
-    })
+    Ok(told)
 }
 
 /// All campaigns as they were a moment ago.
@@ -182,14 +160,11 @@ async fn facts(service: &Arc<Service>, variant: VariantRef) -> Result<Option<Pat
     Ok(read)
 }
 
-/// The fleet page shows what an agent was told.
+/// The fleet page shows the assignment that an agent was given.
 fn noted(service: &Service, request: &AssignmentsRequest, told: &Assignments) {
     for program in told.programs.iter().filter(|p| p.problem.is_none()) {
-        let single = AssignmentRequest {
-            agent: request.agent.clone(),
-            build: program.build.clone(),
-            tier: request.tier,
-        };
-        service.fleet.told(&single, program.variant);
+        let (agent, offers) = (&request.agent, &request.capabilities);
+        let fleet = &service.fleet;
+        fleet.told(agent, offers, &program.build, program.variant);
     }
 }

@@ -9,8 +9,8 @@
 //! Where other servers share the storage it also looks there now and then: runs
 //! that they accepted for builds that are this one's, and work that a dead one left.
 
-use super::run_filing::Desk;
-use crate::jobs::prepare_iteration::{self, JobReport, Tools};
+use super::run_filing::RunFiling;
+use crate::jobs::{JobError, JobReport, Tools};
 use crate::storage::{Storage, StorageError};
 use diagnosis::campaign::{Campaign, CannotSteer, Steering};
 use sketch_model::CampaignId;
@@ -108,7 +108,7 @@ impl EngineHandle {
 
 struct Engine {
     runtime: Handle,
-    desk: Desk,
+    run_filing: RunFiling,
     tools: Tools,
     inbox: mpsc::UnboundedReceiver<Message>,
     handle: EngineHandle,
@@ -137,8 +137,8 @@ pub async fn start(
     let theirs = handle.clone();
     let thread = tokio::task::spawn_blocking(move || {
         let shared = storage.heartbeat().is_some();
-        let desk = match Desk::open(runtime.clone(), storage, tools.clone()) {
-            Ok(desk) => desk,
+        let run_filing = match RunFiling::open(runtime.clone(), storage, tools.clone()) {
+            Ok(run_filing) => run_filing,
             Err(error) => {
                 let _ = opened.send(Err(error));
                 return;
@@ -147,7 +147,7 @@ pub async fn start(
         let _ = opened.send(Ok(()));
         let engine = Engine {
             runtime,
-            desk,
+            run_filing,
             tools,
             inbox,
             handle: theirs,
@@ -217,17 +217,17 @@ impl Engine {
     /// Files what is pending and starts a job if one is due.
     fn turn(&mut self) -> Result<(), StorageError> {
         loop {
-            let runs = self.desk.pending(BATCH)?;
+            let runs = self.run_filing.pending(BATCH)?;
             if runs.is_empty() {
                 break;
             }
-            match self.desk.take(&runs) {
+            match self.run_filing.file(&runs) {
                 Err(error) if error.is_conflict() => {
-                    tracing::info!(%error, "runs are looked at again");
+                    tracing::info!(%error, "runs are processed again");
                     self.runtime
                         .block_on(async { tokio::time::sleep(AFTER_CONFLICT).await });
                 }
-                taken => taken?,
+                filed => filed?,
             }
             while let Ok(message) = self.inbox.try_recv() {
                 self.hear(message);
@@ -239,14 +239,14 @@ impl Engine {
         let due = self.job_again.is_none_or(|at| at <= Instant::now());
         if self.job.is_none()
             && due
-            && let Some(job) = self.desk.next_job()?
+            && let Some(job) = self.run_filing.next_job()?
         {
             self.job_again = None;
             let tools = self.tools.clone();
             let outbox = self.handle.outbox.clone();
             self.job = Some(self.runtime.spawn_blocking(move || {
                 // The engine outlives its job.
-                prepare_iteration::run(job, &tools, |report| {
+                job.run(&tools, |report| {
                     let _ = outbox.send(Message::Job(report));
                 });
                 let _ = outbox.send(Message::JobEnded);
@@ -261,14 +261,17 @@ impl Engine {
             // sends a message of its own.
             Message::RunsArrived => self.handle.woken.store(false, Ordering::Release),
             Message::Steer(id, steering, answer) => {
-                let _ = answer.send(self.desk.steer(id, steering));
+                let _ = answer.send(self.run_filing.steer(id, steering));
             }
-            Message::Job(JobReport::Interrupted(id, error)) => {
-                tracing::error!(campaign = %id, %error, "a tracked build could not be stored; trying again shortly");
+            Message::Job(JobReport {
+                campaign,
+                outcome: Err(JobError::TryAgain(error)),
+            }) => {
+                tracing::error!(%campaign, %error, "what a job made could not be stored; trying again shortly");
                 self.job_again = Some(Instant::now() + STORAGE_PAUSE);
             }
             Message::Job(report) => {
-                if let Err(error) = self.desk.job_reported(report) {
+                if let Err(error) = self.run_filing.job_reported(report) {
                     // The campaign is still preparing and its job is run again.
                     tracing::error!(%error, "what a job reported could not be stored");
                 }

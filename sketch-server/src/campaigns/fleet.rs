@@ -5,7 +5,7 @@
 //! outside.
 
 use parking_lot::Mutex;
-use sketch_model::{Assignment, AssignmentRequest, RunRecord, Tier, VariantRef};
+use sketch_model::{AgentId, BuildId, Capabilities, RunRecord, VariantRef};
 use std::collections::BTreeMap;
 use std::time::SystemTime;
 use viewer::{AgentSeen, RunCost};
@@ -25,20 +25,22 @@ struct Seen {
 }
 
 impl Fleet {
-    pub fn asked(&self, request: &AssignmentRequest, answer: &Assignment) {
-        self.told(request, answer.variant);
-    }
-
-    /// An agent was told what to run of a program.
-    pub fn told(&self, request: &AssignmentRequest, variant: Option<VariantRef>) {
-        self.with(&request.agent.0, request.tier, |agent| {
-            agent.build = request.build.clone();
+    /// An agent was given an assignment for a program.
+    pub fn told(
+        &self,
+        agent: &AgentId,
+        offers: &Capabilities,
+        build: &BuildId,
+        variant: Option<VariantRef>,
+    ) {
+        self.with(&agent.0, offers, |agent| {
+            agent.build = build.clone();
             agent.assigned = variant;
         });
     }
 
     pub fn ran(&self, record: &RunRecord) {
-        self.with(&record.agent.0, record.tier, |agent| {
+        self.with(&record.agent.0, &record.capabilities, |agent| {
             agent.build = record.build.clone();
             agent.gaps = record.gaps.clone();
             agent.privacy_key = record.secret_fingerprint();
@@ -64,7 +66,7 @@ impl Fleet {
         (seen.agents.len(), seen.forgotten)
     }
 
-    fn with(&self, name: &str, tier: Tier, change: impl FnOnce(&mut AgentSeen)) {
+    fn with(&self, name: &str, offers: &Capabilities, change: impl FnOnce(&mut AgentSeen)) {
         let now = now();
         let mut seen = self.seen.lock();
         let seen = &mut *seen;
@@ -76,9 +78,9 @@ impl Fleet {
             .agents
             .entry(name.to_owned())
             .or_insert_with(|| AgentSeen {
-                agent: sketch_model::AgentId(name.to_owned()),
-                tier,
-                build: sketch_model::BuildId(String::new()),
+                agent: AgentId(name.to_owned()),
+                capabilities: offers.clone(),
+                build: BuildId(String::new()),
                 assigned: None,
                 first: now,
                 last: now,
@@ -88,7 +90,7 @@ impl Fleet {
                 privacy_key: None,
             });
         agent.last = now;
-        agent.tier = tier;
+        agent.capabilities = offers.clone();
         change(agent);
     }
 }

@@ -21,8 +21,8 @@ use lru::LruCache;
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use sketch_model::{
-    Assignment, AssignmentRequest, Assignments, AssignmentsRequest, BuildId, CampaignId, Execution,
-    RunRecord, SiteId, VariantRef,
+    AgentId, Assignments, AssignmentsRequest, BuildId, CampaignId, Capabilities, Execution,
+    FailureKind, RunRecord, Schema, SiteId, VariantRef,
 };
 use std::collections::HashSet;
 use std::num::NonZeroUsize;
@@ -83,27 +83,10 @@ pub async fn accept_run(
     Ok((StatusCode::ACCEPTED, accepted))
 }
 
-/// What to run next, of one program.
-#[utoipa::path(post, path = "/api/v1/assignment", tag = "agents", request_body = AssignmentRequest, responses((status = 200, body = Assignment)))]
-pub async fn assign(
-    State(service): Shared,
-    Extension(principal): Extension<Principal>,
-    body: Upload,
-) -> Result<Json<Assignment>, Refusal> {
-    let request: AssignmentRequest = body.read("assignment request").await?;
-    check_id("agent id", &request.agent.0)?;
-    principal.speaks_for(&request.agent)?;
-    known_build(&service, &request.build).await?;
-    let campaigns = service.storage.campaigns_of(&request.build).await?;
-    let assignment = service.assigner.assign(&request, &campaigns);
-    service.fleet.asked(&request, &assignment);
-    Ok(Json(assignment))
-}
-
-/// What to run, of all programs of an agent, until that changes. With `seen` and
-/// `wait_s` the answer waits until it is another one.
+/// What to run, of the programs of an agent. With `wait_s` the answer stands until it
+/// changes; with `seen`, too, it waits until it is another one.
 #[utoipa::path(post, path = "/api/v1/assignments", tag = "agents", request_body = AssignmentsRequest, responses((status = 200, body = Assignments)))]
-pub async fn assign_all(
+pub async fn assign(
     State(service): Shared,
     Extension(principal): Extension<Principal>,
     body: Upload,
@@ -113,11 +96,67 @@ pub async fn assign_all(
     principal.speaks_for(&request.agent)?;
     if request.builds.len() > MOST_BUILDS {
         return Err(Refusal::bad_request(format!(
-            "{} builds are asked about at once; at most {MOST_BUILDS} may be",
+            "{} builds are asked about in one request; at most {MOST_BUILDS} are allowed",
             request.builds.len()
         )));
     }
     Ok(Json(assignment_feed::answer(&service, &request).await?))
+}
+
+/// How agents of earlier releases ask about one run.
+#[derive(Deserialize, utoipa::ToSchema)]
+pub struct SingleQuestion {
+    agent: AgentId,
+    build: BuildId,
+    #[serde(rename = "tier")]
+    capabilities: Capabilities,
+}
+
+/// What they read.
+#[derive(Serialize, utoipa::ToSchema)]
+pub struct SingleAnswer {
+    schema: Schema,
+    variant: Option<VariantRef>,
+    finished: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expected: Option<FailureKind>,
+}
+
+/// What to run next, of one program, for agents of earlier releases: they leave it to the
+/// server which runs stay with P.
+#[utoipa::path(post, path = "/api/v1/assignment", tag = "agents", request_body = SingleQuestion, responses((status = 200, body = SingleAnswer)))]
+pub async fn assign_one(
+    State(service): Shared,
+    Extension(principal): Extension<Principal>,
+    body: Upload,
+) -> Result<Json<SingleAnswer>, Refusal> {
+    let SingleQuestion {
+        agent,
+        build,
+        capabilities,
+    } = body.read("assignment request").await?;
+    check_id("agent id", &agent.0)?;
+    principal.speaks_for(&agent)?;
+    known_build(&service, &build).await?;
+    let request = AssignmentsRequest {
+        agent,
+        capabilities,
+        builds: vec![build],
+        seen: None,
+        wait_s: 0,
+    };
+    let told = assignment_feed::answer(&service, &request).await?;
+    let program = told.programs.into_iter().next();
+    let answer = program.map(|program| SingleAnswer {
+        schema: told.schema,
+        variant: program
+            .variant
+            .filter(|_| !service.assigner.stays_with_p(&program.build)),
+        finished: program.finished,
+        expected: program.expected,
+    });
+    let none = || malformed("the request names no build".into());
+    Ok(Json(answer.ok_or_else(none)?))
 }
 
 #[derive(Deserialize, utoipa::IntoParams)]
@@ -199,7 +238,7 @@ pub async fn known_build(service: &Arc<Service>, build: &BuildId) -> Result<(), 
         return Ok(());
     }
     let (asked, theirs) = (Arc::clone(service), build.clone());
-    tokio::task::spawn_blocking(move || asked.workshop.program_name(&theirs)).await??;
+    tokio::task::spawn_blocking(move || asked.builds.program_name(&theirs)).await??;
     service.registered.lock().insert(build.clone());
     Ok(())
 }

@@ -8,7 +8,7 @@ use axum::Json;
 use axum::extract::State;
 use serde::Serialize;
 use sketch_model::{
-    AgentId, BuildId, CampaignId, CampaignSummary, FailureSketch, Slice, Tier, VariantRef,
+    AgentId, BuildId, CampaignId, CampaignSummary, Capabilities, FailureSketch, Slice, VariantRef,
 };
 
 /// All failures that are known, each with its diagnosis at a glance, oldest first.
@@ -82,7 +82,8 @@ pub async fn builds(State(service): Shared) -> Result<Json<Vec<BuildListed>>, Re
 #[derive(Serialize, utoipa::ToSchema)]
 pub struct AgentListed {
     pub agent: AgentId,
-    pub tier: Tier,
+    #[serde(rename = "tier")]
+    pub capabilities: Capabilities,
     /// What it last ran or asked about.
     pub build: BuildId,
     /// The tracked build that it was last given.
@@ -103,7 +104,7 @@ pub async fn agents(State(service): Shared) -> Json<Vec<AgentListed>> {
     let (agents, _) = service.fleet.listed();
     let listed = agents.into_iter().map(|a| AgentListed {
         agent: a.agent,
-        tier: a.tier,
+        capabilities: a.capabilities,
         build: a.build,
         assigned: a.assigned,
         first: a.first,

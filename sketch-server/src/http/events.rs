@@ -44,7 +44,10 @@ pub async fn events(
     let slot = slot.map_err(|_| {
         Refusal::new(
             StatusCode::SERVICE_UNAVAILABLE,
-            format!("{MOST_STREAMS} pages are followed live already; reload this one to see news"),
+            format!(
+                "{MOST_STREAMS} pages are followed live already; reload this one to see \
+                     changes"
+            ),
         )
     })?;
     let following = Following {

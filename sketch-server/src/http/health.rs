@@ -29,7 +29,11 @@ pub async fn live() -> Json<Health> {
 }
 
 /// Whether the server can take requests: its storage answers and it is not ending.
-#[utoipa::path(get, path = "/health/ready", tag = "operation", responses((status = 200, body = Health), (status = 503, description = "Send requests elsewhere", body = crate::http::refusal::Problem)))]
+#[utoipa::path(get, path = "/health/ready", tag = "operation", responses((status = 200, body = Health), (status = 503, description = "Not \
+                                                                                                                                      ready: \
+                                                                                                                                      send \
+                                                                                                                                      requests \
+                                                                                                                                      elsewhere", body = crate::http::refusal::Problem)))]
 pub async fn ready(State(service): Shared) -> Result<Json<Health>, Refusal> {
     if *service.closing.borrow() {
         return Err(Refusal::new(

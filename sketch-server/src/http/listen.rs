@@ -111,7 +111,7 @@ pub async fn listen(
         .await
         .is_err()
     {
-        tracing::warn!("requests were still under way when the time for finishing was over");
+        tracing::warn!("requests were still running when the time to finish them ended");
     }
 }
 

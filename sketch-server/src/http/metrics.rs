@@ -97,7 +97,7 @@ impl Default for Metrics {
                 "connections_silent",
                 "Connections closed because no request came in time",
             ),
-            upload_bytes: shown.count("upload_bytes", "Memory that uploads under way hold"),
+            upload_bytes: shown.count("upload_bytes", "Memory held by uploads in progress"),
             streams: shown.count("streams", "Pages followed live"),
             agents: shown.count("agents", "Agents heard of since the start"),
             campaigns: shown.count("campaigns", "Diagnoses, by state"),

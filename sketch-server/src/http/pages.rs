@@ -14,6 +14,7 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::header;
 use axum::response::{IntoResponse, Response};
+use build_store::{BuildManifest, ModuleStatus};
 use serde::Deserialize;
 use sketch_model::{CampaignId, CampaignSummary, FailureSketch, RunId, Slice, VariantRef};
 use std::sync::Arc;
@@ -101,9 +102,9 @@ pub async fn source(
     let asked = query.ok().and_then(|Query(q)| q.file);
     let failing = slice.failing().map(|e| e.statement.location.file.clone());
     let file = asked.or(failing).unwrap_or_default();
-    let workshop = Arc::clone(&service.workshop);
+    let tools = Arc::clone(&service.builds);
     let (build, name) = (campaign.build.clone(), file.clone());
-    let text = tokio::task::spawn_blocking(move || workshop.source(&build, &name)).await??;
+    let text = tokio::task::spawn_blocking(move || tools.source(&build, &name)).await??;
     Ok(page(viewer::source_page(
         &campaign,
         &slice,
@@ -145,8 +146,9 @@ pub async fn builds(State(service): Shared) -> Result<Response, Refusal> {
 
 /// The registered builds with what was seen of them.
 pub async fn builds_with_counts(service: &Service) -> Result<Vec<viewer::BuildSeen>, Refusal> {
-    let workshop = Arc::clone(&service.workshop);
-    let mut builds = tokio::task::spawn_blocking(move || workshop.builds()).await??;
+    let tools = Arc::clone(&service.builds);
+    let manifests = tokio::task::spawn_blocking(move || tools.manifests()).await??;
+    let mut builds: Vec<viewer::BuildSeen> = manifests.iter().map(build_seen).collect();
     for build in &mut builds {
         let counts = service.storage.build_counts(&build.build).await?;
         (build.runs, build.failures) = (counts.runs, counts.failures);
@@ -154,6 +156,32 @@ pub async fn builds_with_counts(service: &Service) -> Result<Vec<viewer::BuildSe
         build.campaigns = campaigns.iter().map(|c| c.id().0).collect();
     }
     Ok(builds)
+}
+
+/// A registered build as the page lists it, before anything is known of its runs.
+fn build_seen(manifest: &BuildManifest) -> viewer::BuildSeen {
+    let modules = manifest.modules.iter().filter_map(|m| match &m.status {
+        ModuleStatus::Trackable => None,
+        ModuleStatus::Untrackable { reason } => Some(format!("{}: {reason}", m.source)),
+    });
+    let foreign = manifest.foreign_code.iter().map(|f| {
+        let origin = f.origin.as_deref().unwrap_or("code of unknown origin");
+        format!("{origin} ({} functions): {}", f.function_count, f.reason)
+    });
+    viewer::BuildSeen {
+        build: manifest.build_id.clone(),
+        program: manifest.program.clone(),
+        path: manifest.original_path.display().to_string(),
+        modules: manifest.modules.len() as u64,
+        trackable: manifest.trackable_modules() as u64,
+        functions: manifest.modules.iter().map(|m| m.functions as u64).sum(),
+        sources: manifest.sources.len() as u64,
+        without_sandbox: manifest.without_sandbox,
+        untrackable: modules.chain(foreign).collect(),
+        runs: 0,
+        failures: 0,
+        campaigns: Vec::new(),
+    }
 }
 
 /// The script of the pages.
@@ -218,14 +246,14 @@ async fn compared(
             failing = Some(run.record);
         }
     }
-    let (workshop, blobs) = (Arc::clone(&service.workshop), Arc::clone(&service.blobs));
+    let (tools, blobs) = (Arc::clone(&service.builds), Arc::clone(&service.blobs));
     let build = campaign.build.clone();
     let shown = tokio::task::spawn_blocking(move || {
         let tracked = blobs.get(&iteration.full)?;
-        let code = workshop.code(&build, Some(&tracked))?;
+        let code = tools.address_map(&build, Some(&tracked))?;
         let recorded = |record: Option<sketch_model::RunRecord>| -> Option<Recorded> {
             let record = record?;
-            let run = diagnosis::decode(&record, &iteration.plan, code.code_map())?;
+            let run = diagnosis::decode(&record, &iteration.plan, &code)?;
             Some((record, run))
         };
         Ok::<_, Refusal>(run_view::side_by_side(
@@ -233,7 +261,7 @@ async fn compared(
             &slice,
             recorded(failing).as_ref(),
             recorded(successful).as_ref(),
-            |id| code.statement(id),
+            |id| tools.statement(&build, id),
         ))
     });
     shown.await?

@@ -1,11 +1,11 @@
 //! Refusals over HTTP: a status and one clear sentence, as JSON, and a reason
 //! that the metrics count.
 
-use crate::builds::workshop::WorkshopError;
 use crate::campaigns::engine::{EngineGone, NotSteered};
 use crate::storage::StorageError;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use build_analysis::BuildError;
 use serde::{Deserialize, Serialize};
 
 /// Why a request was refused, in words few enough to count by.
@@ -119,7 +119,7 @@ impl IntoResponse for Refusal {
 
 impl From<StorageError> for Refusal {
     fn from(error: StorageError) -> Refusal {
-        tracing::error!(%error, "a request met a storage that failed");
+        tracing::error!(%error, "a request failed because the storage failed");
         Refusal::new(StatusCode::INTERNAL_SERVER_ERROR, error.to_string())
     }
 }
@@ -139,14 +139,14 @@ impl From<NotSteered> for Refusal {
     }
 }
 
-impl From<WorkshopError> for Refusal {
-    fn from(error: WorkshopError) -> Refusal {
+impl From<BuildError> for Refusal {
+    fn from(error: BuildError) -> Refusal {
         let (reason, status) = match error {
-            WorkshopError::UnknownBuild(_) => (Reason::UnknownBuild, StatusCode::NOT_FOUND),
-            WorkshopError::BadBuild { .. }
-            | WorkshopError::Slicing(_)
-            | WorkshopError::NothingToHook
-            | WorkshopError::Tracking(_) => (Reason::Server, StatusCode::INTERNAL_SERVER_ERROR),
+            BuildError::UnknownBuild(_) => (Reason::UnknownBuild, StatusCode::NOT_FOUND),
+            BuildError::BadBuild { .. }
+            | BuildError::Slicing(_)
+            | BuildError::NothingToHook
+            | BuildError::Tracking(_) => (Reason::Server, StatusCode::INTERNAL_SERVER_ERROR),
         };
         Refusal::because(reason, status, error.to_string())
     }
@@ -155,10 +155,10 @@ impl From<WorkshopError> for Refusal {
 /// A blocking task that did not come back.
 impl From<tokio::task::JoinError> for Refusal {
     fn from(error: tokio::task::JoinError) -> Refusal {
-        tracing::error!(%error, "a request met a defect of this server");
+        tracing::error!(%error, "internal error while handling a request");
         Refusal::new(
             StatusCode::INTERNAL_SERVER_ERROR,
-            "this request came upon a defect of the server; its log says where",
+            "internal error while handling this request; the server's log says where",
         )
     }
 }

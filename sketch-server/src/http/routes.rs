@@ -17,7 +17,6 @@ use super::pages;
 use super::refusal::Refusal;
 use super::steering;
 use crate::access::{Gate, Guard, guard, host_is_ours, login};
-use crate::builds::workshop::Workshop;
 use crate::campaigns::assignment::Assigner;
 use crate::campaigns::assignment_feed::Standing;
 use crate::campaigns::engine::EngineHandle;
@@ -28,6 +27,7 @@ use axum::extract::State;
 use axum::http::{HeaderValue, header};
 use axum::middleware::{from_fn, from_fn_with_state, map_response};
 use axum::response::Response;
+use build_analysis::BuildTools;
 use diagnosis::campaign::Campaign;
 use parking_lot::Mutex;
 use server_files::Role;
@@ -42,7 +42,7 @@ use utoipa_axum::routes;
 pub struct Service {
     pub storage: Arc<Storage>,
     pub blobs: Arc<Blobs>,
-    pub workshop: Arc<dyn Workshop>,
+    pub builds: Arc<dyn BuildTools>,
     pub engine: EngineHandle,
     pub assigner: Assigner,
     pub standing: Standing,
@@ -123,7 +123,7 @@ fn for_agents() -> Routes {
     OpenApiRouter::default()
         .routes(routes!(agents::accept_run))
         .routes(routes!(agents::assign))
-        .routes(routes!(agents::assign_all))
+        .routes(routes!(agents::assign_one))
         .routes(routes!(agents::patch))
 }
 
@@ -158,7 +158,7 @@ fn for_admins() -> Routes {
 
 async fn nothing_here() -> Refusal {
     Refusal::not_found(
-        "there is nothing at this address; /api/openapi.json describes all that there is",
+        "there is nothing at this address; /api/openapi.json describes every address",
     )
 }
 
@@ -223,6 +223,6 @@ pub async fn missing(service: &Service, id: CampaignId, what: &str) -> Result<Re
 
 pub fn no_such_campaign(id: CampaignId) -> Refusal {
     Refusal::not_found(format!(
-        "there is no campaign {id}; /api/v1/campaigns lists those there are"
+        "there is no campaign {id}; /api/v1/campaigns lists all"
     ))
 }

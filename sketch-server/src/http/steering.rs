@@ -22,7 +22,10 @@ async fn done(
     verb: &str,
 ) -> Result<CampaignSummary, Refusal> {
     let steering = Steering::of_verb(verb).ok_or_else(|| {
-        Refusal::not_found("a campaign can be told to stop, resume, widen, pin, unpin or declare")
+        Refusal::not_found(
+            "the actions of a campaign are stop, resume, widen, pin, unpin and \
+                            declare",
+        )
     });
     match service.engine.steer(id, steering?).await? {
         Steered::NoSuchCampaign => Err(no_such_campaign(id)),
@@ -34,7 +37,13 @@ async fn done(
 /// Steers a diagnosis: stop, resume, widen, pin, unpin or declare.
 #[utoipa::path(post, path = "/api/v1/campaigns/{id}/{verb}", tag = "failures",
     params(("id" = u64, Path, description = "The campaign's number"), ("verb" = String, Path, description = "stop, resume, widen, pin, unpin or declare")),
-    responses((status = 200, description = "The diagnosis as it is now", body = CampaignSummary), (status = 409, description = "It cannot be done now", body = crate::http::refusal::Problem)))]
+    responses((status = 200, description = "The diagnosis as it is now", body = CampaignSummary), (status = 409, description = "The \
+                                                                                                                                campaign's \
+                                                                                                                                state \
+                                                                                                                                does \
+                                                                                                                                not \
+                                                                                                                                allow \
+                                                                                                                                it", body = crate::http::refusal::Problem)))]
 pub async fn by_command(
     State(service): Shared,
     Named((id, verb)): Named<(CampaignId, String)>,
@@ -45,7 +54,7 @@ pub async fn by_command(
 /// Steers a diagnosis, from a form of our own pages.
 #[utoipa::path(post, path = "/campaigns/{id}/{verb}", tag = "pages",
     params(("id" = u64, Path, description = "The campaign's number"), ("verb" = String, Path, description = "stop, resume, widen, pin, unpin or declare")),
-    responses((status = 303, description = "Done; goes on to the campaign's progress")))]
+    responses((status = 303, description = "Done; redirects to the campaign's progress")))]
 pub async fn by_form(
     State(service): Shared,
     Named((id, verb)): Named<(CampaignId, String)>,

@@ -139,7 +139,7 @@ async fn taken_in(body: Body, declared: usize, service: &Service) -> Result<Uplo
             Refusal::because(
                 Reason::Busy,
                 StatusCode::SERVICE_UNAVAILABLE,
-                "too many uploads are under way; send this one again shortly",
+                "too many uploads are in progress; send this one again shortly",
             )
         })?;
         match &mut share {

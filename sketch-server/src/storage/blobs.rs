@@ -3,7 +3,7 @@
 //! Tracked builds and patches are megabytes; in the database they would only
 //! make its pages and its backups large. They lie in a folder, or in anything that
 //! speaks the protocol of S3 where several servers share them. Either way a name
-//! never stands for half a file (`private_files.rs` for a folder's), and in a folder
+//! never stands for half a file (crates/private-files for a folder's), and in a folder
 //! nobody but the server's user can open it. A blob is checked against its name when
 //! read.
 //!

@@ -37,16 +37,23 @@ impl Storage {
             let rows = query.fetch_all(&self.readers).await;
             let (runs, damaged) = readable(&rows.map_err(failing_to("find the next runs"))?)?;
             for arrival in &damaged {
-                sqlx::query("UPDATE runs SET role = 'refused' WHERE arrival = $1")
-                    .bind(arrival)
-                    .execute(&self.writer)
-                    .await
-                    .map_err(failing_to("pass over a run"))?;
+                self.pass_over(*arrival).await?;
             }
             if !runs.is_empty() || damaged.is_empty() {
                 return Ok(runs);
             }
         }
+    }
+
+    /// Files a run that cannot be read as refused, unless another server has filed it
+    /// meanwhile.
+    async fn pass_over(&self, arrival: i64) -> Result<(), StorageError> {
+        let passed =
+            sqlx::query("UPDATE runs SET role = 'refused' WHERE arrival = $1 AND role IS NULL")
+                .bind(arrival)
+                .execute(&self.writer)
+                .await;
+        passed.map(|_| ()).map_err(failing_to("pass over a run"))
     }
 
     /// The oldest campaign that waits for a tracked build and that no other
@@ -87,5 +94,41 @@ impl Storage {
         self.readers.close().await;
         self.writer.close().await;
         given_up.map_err(failing_to("note that this server ends"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::storage::CountedAs;
+    use sketch_model::VariantRef;
+    use test_support::records::{RunBuilder, successful, variant};
+
+    #[tokio::test]
+    async fn a_run_that_another_server_has_filed_is_not_passed_over() {
+        const COUNTED: VariantRef = variant(1, 1, 0);
+        let folder = tempfile::tempdir().unwrap();
+        let storage = Storage::open_sqlite(&folder.path().join("db.sqlite")).await;
+        let storage = storage.unwrap();
+        let run = successful("a").tracked(COUNTED);
+        storage.accept_run(&run).await.unwrap();
+        let pending = storage.pending(1).await.unwrap().pop().unwrap();
+        let filing = crate::storage::Filing {
+            arrival: pending.arrival,
+            build: run.build.clone(),
+            counted_as: CountedAs::Successful,
+            failed: false,
+            untracked: false,
+        };
+        let changes = crate::storage::Changes {
+            filings: vec![filing],
+            ..Default::default()
+        };
+        storage.commit(changes).await.unwrap();
+        storage.pass_over(pending.arrival.0).await.unwrap();
+        let counted = storage
+            .next_counted(COUNTED, crate::storage::Arrival(0))
+            .await;
+        assert!(counted.unwrap().is_some(), "it still counts");
     }
 }

@@ -28,7 +28,7 @@ pub enum StorageError {
          out for the one in the data folder"
     )]
     UnknownDatabase { given: String },
-    #[error("the stored {what} {id} does not read back: {source}; it was damaged or edited")]
+    #[error("the stored {what} {id} cannot be read: {source}; it was damaged or edited")]
     Damaged {
         what: &'static str,
         id: String,

@@ -165,16 +165,37 @@ async fn write(into: &impl Insert, batch: Vec<Arriving>) {
                 let _ = answer.send(Err(StorageError::NotAdded { why }));
             }
         }
-        // One row that the database will not have must not take the others with it.
-        Err(_) => {
+        Err(error) => {
+            let not_added = |error: &StorageError| StorageError::NotAdded {
+                why: error.to_string(),
+            };
+            let mut unreachable = (!is_refusal(&error)).then_some(error);
             for (row, answer) in rows.iter().zip(answers) {
+                // A database that does not answer would be waited for once a row.
+                if let Some(error) = &unreachable {
+                    let _ = answer.send(Err(not_added(error)));
+                    continue;
+                }
+                // One row that the database will not have must not take the others with it.
                 let added = into.insert(std::slice::from_ref(row)).await;
-                let added = added.map(|new| !new.is_empty());
-                let _ = answer.send(added.map_err(|error| StorageError::NotAdded {
-                    why: error.to_string(),
-                }));
+                let _ = match added {
+                    Ok(new) => answer.send(Ok(!new.is_empty())),
+                    Err(error) => {
+                        let told = answer.send(Err(not_added(&error)));
+                        unreachable = (!is_refusal(&error)).then_some(error);
+                        told
+                    }
+                };
             }
         }
+    }
+}
+
+/// Whether the database looked at what it was given and will not have it.
+fn is_refusal(error: &StorageError) -> bool {
+    match error {
+        StorageError::Database { source, .. } => matches!(source, sqlx::Error::Database(_)),
+        _ => true,
     }
 }
 
@@ -198,6 +219,12 @@ mod tests {
             let turn = self.held.acquire().await.expect("open");
             drop(turn);
             self.writes.lock().unwrap().push(rows.len());
+            if rows.iter().any(|r| r.id == "unreachable") {
+                return Err(StorageError::Database {
+                    doing: "add runs",
+                    source: sqlx::Error::PoolTimedOut,
+                });
+            }
             if rows.iter().any(|r| r.id == "bad") {
                 let why = "bad".into();
                 return Err(StorageError::NotAdded { why });
@@ -219,8 +246,9 @@ mod tests {
         }
     }
 
-    #[tokio::test]
-    async fn what_gathers_is_written_at_once_and_a_bad_row_fails_alone() {
+    /// What becomes of a run and of others that gather while it is written, and the
+    /// sizes of the writes.
+    async fn gathering(first: &str, others: &[&str]) -> (Vec<Option<bool>>, Vec<usize>) {
         let table = Arc::new(Table {
             rows: Mutex::default(),
             writes: Mutex::default(),
@@ -233,12 +261,12 @@ mod tests {
             tokio::spawn(async move { intake.add(row).await.ok() })
         };
         // The first is being written when the others come.
-        let mut senders = vec![send("a")];
+        let mut senders = vec![send(first)];
         while table.entered.load(Ordering::SeqCst) == 0 {
             tokio::task::yield_now().await;
         }
-        senders.extend(["b", "a", "bad", "c"].map(send));
-        while intake.queue.capacity() > QUEUE - 4 {
+        senders.extend(others.iter().map(|id| send(id)));
+        while intake.queue.capacity() > QUEUE - others.len() {
             tokio::task::yield_now().await;
         }
         table.held.add_permits(1);
@@ -246,11 +274,25 @@ mod tests {
         for sender in senders {
             answers.push(sender.await.expect("answered"));
         }
+        let writes = table.writes.lock().unwrap().clone();
+        (answers, writes)
+    }
+
+    #[tokio::test]
+    async fn what_gathers_is_written_at_once_and_a_bad_row_fails_alone() {
+        let (answers, writes) = gathering("a", &["b", "a", "bad", "c"]).await;
         assert_eq!(
             answers,
             [Some(true), Some(true), Some(false), None, Some(true)]
         );
         // The first alone, the rest together, then one by one.
-        assert_eq!(*table.writes.lock().unwrap(), [1, 4, 1, 1, 1, 1]);
+        assert_eq!(writes, [1, 4, 1, 1, 1, 1]);
+    }
+
+    #[tokio::test]
+    async fn a_database_that_does_not_answer_is_asked_once_for_all() {
+        let (answers, writes) = gathering("a", &["b", "unreachable", "c"]).await;
+        assert_eq!(answers, [Some(true), None, None, None]);
+        assert_eq!(writes, [1, 3]);
     }
 }

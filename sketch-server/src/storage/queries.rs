@@ -60,6 +60,23 @@ impl Storage {
         Ok(self.counted(variant, after, 1).await?.pop())
     }
 
+    /// How many runs that counted for a tracked build still have their record.
+    pub async fn records_of(&self, variant: VariantRef) -> Result<u64, StorageError> {
+        sqlx::query(
+            "SELECT COUNT(*) AS records FROM runs
+             WHERE campaign = $1 AND iteration = $2 AND plan = $3
+               AND role IN ('failing', 'successful') AND LENGTH(record) > 0",
+        )
+        .bind(variant.campaign.0 as i64)
+        .bind(i64::from(variant.iteration))
+        .bind(i64::from(variant.plan))
+        .fetch_one(&self.readers)
+        .await
+        .map_err(failing_to("count the records of a tracked build"))
+        .and_then(|row| column::<i64>(&row, "records"))
+        .map(|records| records.max(0) as u64)
+    }
+
     /// All campaigns, oldest first.
     pub async fn campaigns(&self) -> Result<Vec<Campaign>, StorageError> {
         sqlx::query("SELECT id, state FROM campaigns ORDER BY id")

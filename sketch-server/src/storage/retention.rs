@@ -43,8 +43,11 @@ const BETWEEN_SWEEPS: Duration = Duration::from_secs(3600);
 
 const DAY: u64 = 24 * 3600;
 
+/// A thousand years: PostgreSQL has no dates long before its calendar begins.
+const MOST_DAYS: u64 = 365_000;
+
 fn seconds(days: u64) -> u64 {
-    days.saturating_mul(DAY)
+    days.min(MOST_DAYS) * DAY
 }
 
 /// A filed run of `table` whose record nothing needs any more.
@@ -135,8 +138,9 @@ pub async fn keep_sweeping(storage: Arc<Storage>, keep: Retention) {
         hour.tick().await;
         match sweep_all(&storage, keep).await {
             Ok(0) => {}
-            Ok(dropped) => tracing::info!(dropped, "records that were kept long enough are gone"),
-            Err(error) => tracing::warn!(%error, "old records are dropped another time"),
+            Ok(dropped) => tracing::info!(dropped, "old records were deleted"),
+            Err(error) => tracing::warn!(%error, "old records could not be deleted; trying again \
+                                                  later"),
         }
     }
 }

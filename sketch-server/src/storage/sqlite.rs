@@ -70,7 +70,13 @@ impl Storage {
 
 async fn connected(path: &str, mode: &str, most: u32) -> Result<AnyPool, sqlx::Error> {
     sqlx::any::install_default_drivers();
-    // Every byte in hexadecimal: as a URL is read, `?` and `..` would mean something.
+    // SQLite takes a name that begins with `file:` for a URL of its own; none with a
+    // folder in front does. Every byte in hexadecimal: as a URL is read, `?` and `..`
+    // would mean something.
+    let path = match Path::new(path).is_absolute() {
+        true => path.to_owned(),
+        false => format!("./{path}"),
+    };
     let path: String = path.bytes().map(|byte| format!("%{byte:02x}")).collect();
     let url = format!("sqlite:{path}?mode={mode}");
     // A pool tries again for half a minute what fails here for good.

@@ -8,7 +8,7 @@
 //! code only, and a path that a record names is never opened here. Whoever has
 //! the libraries at hand decodes before sending (`failsketch import`).
 
-use crate::builds::trace_map::TraceMap;
+use build_analysis::TraceMap;
 use pt_decoder::worker::{FoundFile, Job, Limits, decode_isolated};
 use sketch_model::{BuildId, Gap, PtRecord, RunRecord, SidebandKind, TracedRun};
 use std::io::Write;

@@ -6,7 +6,7 @@ use crate::service_support::double::{self, Double};
 use crate::service_support::records::{crash, untracked};
 use crate::service_support::{Reply, Server, config};
 use server_files::{Role, TokenFile};
-use sketch_model::{AgentId, AssignmentRequest, Tier};
+use sketch_model::{AgentId, AssignmentsRequest, Capabilities};
 use std::path::Path;
 
 struct Tokens {
@@ -36,10 +36,12 @@ fn record(agent: &str) -> Vec<u8> {
 }
 
 fn question() -> Vec<u8> {
-    let request = AssignmentRequest {
+    let request = AssignmentsRequest {
         agent: AgentId("agent-1".into()),
-        build: double::build(),
-        tier: Tier::Inline,
+        capabilities: Capabilities::hooks(),
+        builds: vec![double::build()],
+        seen: None,
+        wait_s: 0,
     };
     serde_json::to_vec(&request).unwrap()
 }
@@ -59,7 +61,7 @@ fn every_role_does_its_own_and_no_more() {
     server.quiet();
     type Request<'a> = &'a dyn Fn(&str) -> Reply;
     let report: Request = &|token| server.post_as(token, "/api/v1/runs", &upload);
-    let ask: Request = &|token| server.post_as(token, "/api/v1/assignment", &question());
+    let ask: Request = &|token| server.post_as(token, "/api/v1/assignments", &question());
     let patch: Request = &|token| server.get_as(token, "/api/v1/patches/1/1");
     let read: Request = &|token| server.get_as(token, "/api/v1/campaigns");
     let sketch: Request = &|token| server.get_as(token, "/campaigns/1");

@@ -6,7 +6,7 @@ use crate::service_support::Server;
 use crate::service_support::double::{self, Double};
 use crate::service_support::records::{crash, tracked, untracked, variant};
 use server_files::{Role, TokenFile};
-use sketch_model::{AgentId, AssignmentRequest, CampaignState, Outcome, Tier};
+use sketch_model::{AgentId, AssignmentsRequest, CampaignState, Capabilities, Outcome};
 use std::collections::HashMap;
 use test_support::browser::chromium::{Browser, Scheme};
 use test_support::browser::site::{Served, Site};
@@ -55,12 +55,14 @@ fn every_page_loads_without_a_complaint_and_asks_for_nothing_elsewhere() {
     let by_day: u64 = seen.days.iter().map(|(_, n)| n).sum();
     assert_eq!(by_day, campaign.failures, "every failure, tracked or not");
     assert!(seen.first > 0 && seen.first <= seen.last);
-    let request = AssignmentRequest {
+    let request = AssignmentsRequest {
         agent: AgentId("<script>alert(1)</script>\u{202e}".into()),
-        build: double::build(),
-        tier: Tier::Watchpoints,
+        capabilities: Capabilities::watchpoints(),
+        builds: vec![double::build()],
+        seen: None,
+        wait_s: 0,
     };
-    server.post_json("/api/v1/assignment", &request);
+    server.post_json("/api/v1/assignments", &request);
     let mut browser = Browser::start();
     for (path, heading, name) in [
         ("/", "Failures", "failures"),
@@ -117,7 +119,7 @@ fn every_page_loads_without_a_complaint_and_asks_for_nothing_elsewhere() {
         agents.contains("<script>alert(1)</script>\\u{202e}"),
         "{agents}"
     );
-    assert!(agents.contains("inline probes and watchpoints"), "{agents}");
+    assert!(agents.contains("hooks and watchpoints"), "{agents}");
     browser.open(&server.url("/campaigns/1/runs"));
     let rows =
         browser.eval("[...document.querySelectorAll('.runs tbody tr')].map(r => r.innerText)");
@@ -226,7 +228,7 @@ fn the_buttons_stop_resume_widen_and_declare() {
     let refused = server.post("/api/v1/campaigns/1/resume", b"");
     assert_eq!(
         (refused.status, refused.error().as_str()),
-        (409, "this campaign is under way already")
+        (409, "this campaign is running already")
     );
     for number in 2..=3 {
         server.post("/api/v1/campaigns/1/widen", b"");

@@ -5,8 +5,9 @@ use crate::service_support::double::{self, Double};
 use crate::service_support::records::{crash, tracked, untracked};
 use diagnosis::campaign::{Campaign, FIRST_SIGMA, LocatedFailure};
 use sketch_model::{
-    AgentId, Assignment, AssignmentRequest, CampaignId, CampaignState, CampaignSummary, Execution,
-    FailureKind, FailureSketch, Outcome, PredictorClass, Privacy, Slice, Tier, VariantRef,
+    AgentId, Assignments, AssignmentsRequest, CampaignId, CampaignState, CampaignSummary,
+    Capabilities, Execution, FailureKind, FailureSketch, Outcome, PredictorClass, Privacy,
+    ProgramAssignment, Slice, VariantRef,
 };
 use sketch_server::UNTRACKED_SHARE;
 use sketch_server::storage::{BuildCounts, Changes, Revised, Storage};
@@ -16,13 +17,16 @@ use test_support::records;
 /// The failure that most tests are about.
 const FAILING: [u32; 2] = [120, 110];
 
-fn assignment(server: &Server) -> Assignment {
-    let request = AssignmentRequest {
+fn assignment(server: &Server) -> ProgramAssignment {
+    let request = AssignmentsRequest {
         agent: AgentId("agent-1".into()),
-        build: double::build(),
-        tier: Tier::Inline,
+        capabilities: Capabilities::hooks(),
+        builds: vec![double::build()],
+        seen: None,
+        wait_s: 0,
     };
-    server.post_json("/api/v1/assignment", &request).json()
+    let told: Assignments = server.post_json("/api/v1/assignments", &request).json();
+    told.programs.into_iter().next().expect("asked about one")
 }
 
 fn variant(campaign: u64, iteration: u32) -> VariantRef {
@@ -333,20 +337,34 @@ fn a_run_uploaded_twice_counts_once() {
     server.stop();
 }
 
+/// Agents of earlier releases ask about each run by itself and run what they are told.
 #[test]
-fn most_agents_run_the_tracked_build_and_some_stay_with_p() {
+fn agents_of_earlier_releases_are_answered_and_some_of_their_runs_stay_with_p() {
     let data = tempfile::tempdir().unwrap();
     let server = Server::start(data.path(), Double::default());
-    let before = assignment(&server);
-    assert_eq!((before.variant, before.finished), (None, false));
+    let ask = || -> serde_json::Value {
+        let build = double::build();
+        let request = serde_json::json!({"agent": "agent-1", "build": build, "tier": "inline"});
+        server.post_json("/api/v1/assignment", &request).json()
+    };
+    let nothing = serde_json::json!({"schema": 1, "variant": null, "finished": false});
+    assert_eq!(ask(), nothing);
     server.upload(&untracked("first", crash(&FAILING)));
-    let answers: Vec<Option<VariantRef>> = (0..2 * UNTRACKED_SHARE)
-        .map(|_| assignment(&server).variant)
+    let answers: Vec<serde_json::Value> = (0..2 * UNTRACKED_SHARE).map(|_| ask()).collect();
+    let with_p = |answer: &&serde_json::Value| answer["variant"].is_null();
+    assert_eq!(answers.iter().filter(with_p).count(), 2);
+    let tracked = answers.iter().filter(|answer| !with_p(answer));
+    for answer in tracked {
+        let told: VariantRef = serde_json::from_value(answer["variant"].clone()).unwrap();
+        assert_eq!(told, variant(1, 1));
+        assert!(answer["expected"].is_object(), "{answer}");
+    }
+    // Those of this release are told the share, and decide by themselves.
+    let now: Vec<_> = (0..2 * UNTRACKED_SHARE)
+        .map(|_| assignment(&server))
         .collect();
-    let with_p = answers.iter().filter(|a| a.is_none()).count();
-    assert_eq!(with_p, 2);
-    let tracked = answers.iter().flatten();
-    assert!(tracked.clone().all(|v| *v == variant(1, 1)));
+    assert!(now.iter().all(|told| told.variant == Some(variant(1, 1))));
+    assert!(now.iter().all(|told| told.tracked_share == 0.875));
     server.stop();
 }
 

@@ -12,5 +12,4 @@ mod refusals;
 mod service_support;
 mod storage;
 mod storage_support;
-mod symbolize;
 mod tls;

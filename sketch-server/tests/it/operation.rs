@@ -5,7 +5,9 @@ use crate::service_support;
 use crate::service_support::Server;
 use crate::service_support::double::{self, Double};
 use crate::service_support::records::{crash, tracked, untracked, variant};
-use sketch_model::{AgentId, Assignments, AssignmentsRequest, BuildId, Outcome, Tier, VariantRef};
+use sketch_model::{
+    AgentId, Assignments, AssignmentsRequest, BuildId, Capabilities, Outcome, VariantRef,
+};
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Write};
@@ -18,7 +20,7 @@ const VARIANT: VariantRef = variant(1, 1, 0);
 fn question(seen: Option<String>, wait_s: u32) -> AssignmentsRequest {
     AssignmentsRequest {
         agent: AgentId("agent-1".into()),
-        tier: Tier::Inline,
+        capabilities: Capabilities::hooks(),
         builds: vec![double::build(), BuildId("0000".into())],
         seen,
         wait_s,

@@ -6,9 +6,10 @@ use crate::service_support::double::{self, Double};
 use crate::service_support::records::{MUT, crash, tracked, untracked};
 use code_patch::PublicKey;
 use sketch_model::{
-    AgentId, Assignment, AssignmentRequest, CampaignState, Execution, Gap, LocationName, Outcome,
-    RunRecord, Tier, VariantRef, WatchHit,
+    AgentId, Assignments, AssignmentsRequest, CampaignState, Capabilities, Execution, Gap,
+    LocationName, Outcome, RunRecord, VariantRef, WatchHit,
 };
+use sketch_server::storage::{Retention, Storage, sweep_all};
 use std::collections::BTreeSet;
 use test_support::records::{self, RunBuilder};
 
@@ -18,36 +19,38 @@ fn variant(iteration: u32, plan: u32) -> VariantRef {
     records::variant(1, iteration, plan)
 }
 
-/// A server whose fleet has agents of these tiers; the failure happened to each.
-fn server(data: &std::path::Path, watching: u32, fleet: &[Tier]) -> Server {
+/// A server whose fleet has agents that offer this; the failure happened to each.
+fn server(data: &std::path::Path, watching: u32, fleet: &[Capabilities]) -> Server {
     let double = Double {
         watching,
         ..Double::default()
     };
     let server = Server::start(data, double);
-    for (number, tier) in fleet.iter().enumerate() {
+    for (number, offers) in fleet.iter().enumerate() {
         let run = untracked(&format!("first-{number}"), crash(&FAILING));
-        server.upload(&run.on(*tier));
+        server.upload(&run.on(offers.clone()));
     }
     server
 }
 
-fn assigned(server: &Server, tier: Tier) -> Option<VariantRef> {
-    let request = AssignmentRequest {
+fn assigned(server: &Server, capabilities: Capabilities) -> Option<VariantRef> {
+    let request = AssignmentsRequest {
         agent: AgentId("agent-1".into()),
-        build: double::build(),
-        tier,
+        capabilities,
+        builds: vec![double::build()],
+        seen: None,
+        wait_s: 0,
     };
-    let assignment: Assignment = server.post_json("/api/v1/assignment", &request).json();
-    assignment.variant
+    let told: Assignments = server.post_json("/api/v1/assignments", &request).json();
+    told.programs[0].variant
 }
 
 #[test]
 fn agents_get_all_plans_and_each_has_its_patch() {
     let data = tempfile::tempdir().unwrap();
-    let server = server(data.path(), 2, &[Tier::Watchpoints]);
+    let server = server(data.path(), 2, &[Capabilities::watchpoints()]);
     let plans: BTreeSet<u32> = (0..40)
-        .filter_map(|_| assigned(&server, Tier::Watchpoints))
+        .filter_map(|_| assigned(&server, Capabilities::watchpoints()))
         .map(|variant| variant.plan)
         .collect();
     assert_eq!(plans, BTreeSet::from([0, 1]));
@@ -74,8 +77,11 @@ fn agents_get_all_plans_and_each_has_its_patch() {
 #[test]
 fn a_fleet_without_watchpoints_gets_the_plan_that_needs_none() {
     let data = tempfile::tempdir().unwrap();
-    let server = server(data.path(), 2, &[Tier::Inline]);
-    assert_eq!(assigned(&server, Tier::Inline), Some(variant(1, 2)));
+    let server = server(data.path(), 2, &[Capabilities::hooks()]);
+    assert_eq!(
+        assigned(&server, Capabilities::hooks()),
+        Some(variant(1, 2))
+    );
     assert_eq!(server.get("/api/v1/patches/1/1?plan=0").status, 404);
     server.stop();
 }
@@ -83,7 +89,7 @@ fn a_fleet_without_watchpoints_gets_the_plan_that_needs_none() {
 #[test]
 fn runs_of_different_plans_are_not_pooled() {
     let data = tempfile::tempdir().unwrap();
-    let server = server(data.path(), 2, &[Tier::Watchpoints]);
+    let server = server(data.path(), 2, &[Capabilities::watchpoints()]);
     let feed = |server: &Server, plan: u32, from: u32, failing: u32, successful: u32| {
         for number in 0..failing + successful {
             let outcome = if number < failing {
@@ -119,7 +125,7 @@ fn runs_of_different_plans_are_not_pooled() {
 #[test]
 fn a_restart_counts_each_plan_as_before() {
     let data = tempfile::tempdir().unwrap();
-    let first = server(data.path(), 2, &[Tier::Watchpoints]);
+    let first = server(data.path(), 2, &[Capabilities::watchpoints()]);
     for number in 0..12 {
         let id = format!("run-{number}");
         first.upload(&tracked(&id, variant(1, 1), Outcome::Success));
@@ -132,10 +138,50 @@ fn a_restart_counts_each_plan_as_before() {
     let again = Server::start(data.path(), double);
     // Plan 0 has no run and plan 1 twelve: whoever asks gets plan 0.
     let plans: Vec<u32> = (0..3)
-        .map(|_| assigned(&again, Tier::Watchpoints))
+        .map(|_| assigned(&again, Capabilities::watchpoints()))
         .map(|variant| variant.expect("a tracked build").plan)
         .collect();
     assert_eq!(plans, [0, 0, 0]);
+    again.stop();
+}
+
+#[test]
+fn a_campaign_that_goes_on_after_its_records_were_dropped_counts_anew() {
+    let data = tempfile::tempdir().unwrap();
+    let first = server(data.path(), 2, &[Capabilities::watchpoints()]);
+    for number in 0..5 {
+        let id = format!("run-{number}");
+        first.upload(&tracked(&id, variant(1, 1), Outcome::Success));
+    }
+    first.quiet();
+    let before = first.campaign(1);
+    assert_eq!((before.iteration, before.tracked_successful), (1, 5));
+    first.post("/api/v1/campaigns/1/stop", b"");
+    first.stop();
+    // As the sweep of a server with --keep-runs does.
+    let keep = Retention {
+        days: None,
+        runs: Some(0),
+    };
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let dropped = runtime.block_on(async {
+        let storage = Storage::open_sqlite(&data.path().join("failsketch.sqlite")).await;
+        let storage = storage.unwrap();
+        let dropped = sweep_all(&storage, keep).await.unwrap();
+        storage.close().await.unwrap();
+        dropped
+    });
+    assert!(dropped >= 5, "{dropped}");
+    let double = Double {
+        watching: 2,
+        ..Double::default()
+    };
+    let again = Server::start(data.path(), double);
+    assert_eq!(again.post("/api/v1/campaigns/1/resume", b"").status, 200);
+    again.quiet();
+    let after = again.campaign(1);
+    assert_eq!((after.sigma, after.iteration), (before.sigma, 2));
+    assert_eq!(after.tracked_successful, 0);
     again.stop();
 }
 
@@ -161,7 +207,7 @@ fn after_first_iteration(data: &std::path::Path, more: usize) -> Server {
         ..Double::default()
     };
     let server = Server::start(data, double);
-    server.upload(&untracked("first", crash(&FAILING)).on(Tier::Watchpoints));
+    server.upload(&untracked("first", crash(&FAILING)).on(Capabilities::watchpoints()));
     for number in 0..64 {
         let outcome = match number % 16 {
             0 => crash(&FAILING),
@@ -180,10 +226,10 @@ fn a_location_that_hooks_tell_all_of_hands_over_and_is_audited() {
     let server = after_first_iteration(data.path(), 0);
     // Plan 0 watches nothing now, plan 1 audits.
     let given: Vec<Option<u32>> = (0..64)
-        .map(|_| assigned(&server, Tier::Watchpoints).map(|variant| variant.plan))
+        .map(|_| assigned(&server, Capabilities::watchpoints()).map(|variant| variant.plan))
         .collect();
     let count = |plan| given.iter().filter(|given| **given == Some(plan)).count();
-    assert_eq!((count(0), count(1)), (53, 3), "{given:?}");
+    assert_eq!((count(0), count(1)), (60, 4), "{given:?}");
     for number in 0..8 {
         let failing = tracked(&format!("two-{number}"), variant(2, 0), crash(&FAILING));
         server.upload(&failing);
@@ -200,7 +246,7 @@ fn a_location_that_something_without_a_hook_touches_stays_watched() {
     let data = tempfile::tempdir().unwrap();
     let server = after_first_iteration(data.path(), 1);
     let plans: BTreeSet<u32> = (0..40)
-        .filter_map(|_| assigned(&server, Tier::Watchpoints))
+        .filter_map(|_| assigned(&server, Capabilities::watchpoints()))
         .map(|variant| variant.plan)
         .collect();
     assert_eq!(plans, BTreeSet::from([0]));

@@ -4,14 +4,15 @@
 use crate::storage_support::{Place, campaign, filed, new, run, sketch};
 use diagnosis::campaign::{PlanRuns, Steering};
 use sketch_model::{
-    AgentId, BuildId, CampaignId, CampaignState, ClockTie, Gap, Placement, RunRecord, Schema,
-    Slice, Tier, VariantRef,
+    AgentId, BuildId, CampaignId, CampaignState, Capabilities, ClockTie, Gap, Placement, RunRecord,
+    Schema, Slice, VariantRef,
 };
 use sketch_server::storage::{
     Arrival, BlobId, BuildCounts, Changes, CountedAs, Database, IterationRecord, Retention,
     Revised, Storage, StorageError, sweep_all,
 };
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use test_support::postgres::Postgres;
@@ -151,7 +152,7 @@ async fn campaigns_builds_slices_and_all_sketch_versions_read_back(place: Place)
     };
     let iteration = IterationRecord {
         variant: records::variant(1, 1, 0),
-        plan: records::plan(Tier::Inline),
+        plan: records::plan(Capabilities::hooks()),
         placement: Placement {
             places: vec![1, 0],
             ..Placement::default()
@@ -228,7 +229,7 @@ async fn a_campaign_is_written_only_over_what_was_read(place: Place) {
         campaign: stopped,
         revision,
     };
-    let plans = vec![PlanRuns::new(0, Tier::Inline)];
+    let plans = vec![PlanRuns::new(0, Capabilities::hooks())];
     let mine = Revised {
         campaign: campaign.sliced(7).built(2, plans),
         revision,
@@ -324,7 +325,7 @@ async fn old_and_surplus_records_go_and_counts_stay(place: Place) {
         iteration,
         plan: 0,
     };
-    let plans = || vec![PlanRuns::new(0, Tier::Inline)];
+    let plans = || vec![PlanRuns::new(0, Capabilities::hooks())];
     let first = campaign(1, 10).sliced(9).built(2, plans());
     let tracking = first.steer(Steering::Widen).unwrap().built(4, plans());
     let changes = Changes {
@@ -356,6 +357,8 @@ async fn old_and_surplus_records_go_and_counts_stay(place: Place) {
     let keep = |days, runs| Retention { days, runs };
     let sweep = |keep| sweep_all(&storage, keep);
     assert_eq!(sweep(keep(None, None)).await.unwrap(), 0);
+    // Longer than there are dates for.
+    assert_eq!(sweep(keep(Some(u64::MAX), None)).await.unwrap(), 0);
     assert_eq!(sweep(keep(Some(8), Some(9))).await.unwrap(), 0);
     assert_eq!(sweep(keep(Some(6), None)).await.unwrap(), 1);
     assert_eq!(kept(&storage, variant(1)).await, ["1-1", "1-2", "1-3"]);
@@ -552,6 +555,17 @@ async fn a_path_means_what_it_says_whatever_its_characters() {
     assert!(storage.accept_run(&run("a", None, false)).await.unwrap());
     storage.close().await.unwrap();
     assert!(odd.join("db.sqlite").is_file());
+
+    // In the current folder: a name that SQLite would take for a URL.
+    let named = tempfile::Builder::new()
+        .prefix("file:")
+        .tempdir_in(".")
+        .unwrap();
+    let relative = Path::new(named.path().file_name().unwrap()).join("db.sqlite");
+    let storage = Storage::open_sqlite(&relative).await.unwrap();
+    assert!(storage.accept_run(&run("a", None, false)).await.unwrap());
+    storage.close().await.unwrap();
+    assert!(std::fs::metadata(&relative).unwrap().len() > 0);
 
     let foreign = std::ffi::OsStr::from_bytes(b"\xff.sqlite");
     let refused = Storage::open_sqlite(&folder.path().join(foreign)).await;

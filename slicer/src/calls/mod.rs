@@ -27,7 +27,7 @@ use std::collections::BTreeSet;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct CallSite {
     pub at: InstructionRef,
-    /// How a library comes to call it; `None` if the program itself does.
+    /// The callback by which a library calls it; `None` if the program itself does.
     #[serde(with = "crate::stored::callback")]
     pub callback: Option<&'static Callback>,
 }
@@ -223,7 +223,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Takes every function of the right type where tracing came to no end.
+    /// Adds every function of the matching type where the pointer could not be traced.
     fn add_by_type(
         &mut self,
         at: InstructionRef,

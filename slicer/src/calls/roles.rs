@@ -9,7 +9,7 @@ use crate::calls::CallGraph;
 use crate::ir::program::{Function, FunctionId};
 use std::collections::BTreeSet;
 
-/// How a function comes to run other than by a call of the program.
+/// How a function is entered other than by a call of the program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Entry {
     /// A thread begins with it.

@@ -73,7 +73,7 @@ pub(crate) struct Dependences<'p> {
     pub(crate) points_to: Option<PointsTo>,
     pub(crate) leads_to: RefCell<HashMap<FunctionId, Rc<Vec<bool>>>>,
     pub(crate) leaves: RefCell<HashMap<InstructionRef, Rc<Vec<bool>>>>,
-    /// Loads through pointers of which nothing is known.
+    /// Loads through pointers whose targets are not known.
     pub(crate) unnamed_loads: Cell<u64>,
     pub(crate) assembly: Cell<u64>,
 }
@@ -261,7 +261,7 @@ impl<'p> Dependences<'p> {
         }
     }
 
-    /// A phi takes its value from the way that control came.
+    /// A phi's value depends on the block that control came from.
     fn merge(&self, at: InstructionRef, edges: &mut Edges) {
         let facts = self.facts(at.function);
         let function = self.program.function(at);

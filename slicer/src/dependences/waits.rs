@@ -1,17 +1,16 @@
-//! What a thread waited for on its way: the second part of a slice.
+//! Waits that a thread passed before it failed: the second part of a slice.
 //!
-//! A wait on a condition or a semaphore decides over nothing that control
-//! dependence knows of: whoever waits goes on sooner or later. But *that* it went
-//! on, or did not wait at all, is what a broken hand-over between threads is
-//! about: a count that says "somebody is idle" where nobody is lets a producer
+//! Nothing is control-dependent on a wait for a condition or a semaphore, because
+//! the waiting thread goes on sooner or later. But *that* it went on, or did not
+//! wait at all, is what a broken hand-over between threads is about: a count that says "somebody is idle" where nobody is lets a producer
 //! pass. So behind everything that the failure depends on come the waits that
 //! surely run before a statement of the slice, in its function or in what that
 //! calls, and what decides over them.
 //!
 //! They come last, and are tracked only when what is nearer explains nothing.
 //!
-//! Deliberately absent: locks. Everything runs under some lock, and who holds it
-//! is told by the hooks that order threads (`order_points.rs`).
+//! Deliberately absent: locks. Everything runs under some lock, and the hooks that
+//! order threads record who holds it (`order_points.rs`).
 
 use crate::dependences::dominance::Dominances;
 use crate::dependences::{Aspect, Node};

@@ -315,18 +315,32 @@ impl Program {
     ) -> Option<StatementId> {
         let file = file.trim_start_matches("./");
         let last = file.rsplit('/').next().unwrap_or(file);
-        let fits = |id: &&StatementId| {
-            let info = &self.statements[id.0 as usize];
-            info.location.line == line
-                && is_path_end(&info.location.file, file)
-                && function.is_none_or(|name| name == info.function)
-        };
-        let candidates = self.by_file_name.get(last)?;
-        let exact = candidates
-            .iter()
-            .filter(fits)
-            .find(|id| self.statements[id.0 as usize].location.file == file);
-        exact.or_else(|| candidates.iter().find(fits)).copied()
+        let location = |id: &StatementId| &self.statements[id.0 as usize].location;
+        // Sorted by file and line: a build of one file has every statement in here.
+        let mut rest = self.by_file_name.get(last)?.as_slice();
+        let mut found = None;
+        while let Some(first) = rest.first() {
+            let path = &location(first).file;
+            let (of_file, others) =
+                rest.split_at(rest.partition_point(|id| location(id).file == *path));
+            rest = others;
+            if !is_path_end(path, file) {
+                continue;
+            }
+            let from = of_file.partition_point(|id| location(id).line < line);
+            let on_line = of_file[from..]
+                .iter()
+                .take_while(|id| location(id).line == line);
+            let mut fits = on_line.filter(|id| {
+                function.is_none_or(|name| name == self.statements[id.0 as usize].function)
+            });
+            match fits.next() {
+                Some(id) if path == file => return Some(*id),
+                Some(id) => found = found.or(Some(*id)),
+                None => {}
+            }
+        }
+        found
     }
 
     pub(crate) fn function(&self, at: InstructionRef) -> &Function {

@@ -3,8 +3,8 @@
 //! Slots of the reader's own function are followed by flow (`reaching`); named
 //! locations by the program-wide index, whoever writes them and in whichever
 //! thread, by the same field of the same struct type, or, if `andersen` was asked
-//! for, as far as `points_to` lets them meet. Memory behind a pointer of
-//! which nothing is known is followed nowhere; watchpoints find what that misses.
+//! for, as far as `points_to` lets them meet. Memory behind a pointer with
+//! unknown targets is not followed; watchpoints find what that misses.
 
 use crate::dependences::{Aspect, Dependences, Edges, edge};
 use crate::ir::library::effects;

@@ -72,7 +72,7 @@ impl Objects {
 #[derive(Debug, Default)]
 pub(crate) struct Heap {
     pub objects: Objects,
-    /// Loads and stores without a field, to be told of fields that appear later.
+    /// Loads and stores without a field; fields that appear later are added to them.
     pub sides: Vec<CopySides>,
     pub copies_of: HashMap<Object, Vec<u32>>,
     pub calls: Vec<PendingCall>,

@@ -9,8 +9,8 @@
 //!
 //! Deliberately absent, because the loaded program does not hold it: pointers in
 //! initial values of globals (functions there are known), values that a library
-//! carries (`carried`), exceptions. A pointer of which nothing arrived is
-//! "unknown", and the slice then goes by fields.
+//! carries (`carried`), exceptions. A pointer whose set stays empty is "unknown",
+//! and the slice then matches its accesses by field.
 
 use crate::ir::library::{NEW, effects};
 use crate::ir::program::*;
@@ -335,7 +335,7 @@ impl<'p> Builder<'p> {
         self.wait(holder, to, None, Waiting::CopyTo(copy));
     }
 
-    /// Arguments to parameters and results to calls, for whoever calls whom.
+    /// Copies arguments to parameters and results to calls, for each edge of the call graph.
     fn add_calls(&mut self) {
         let program = self.program;
         let mut pending: HashMap<InstructionRef, u32> = HashMap::new();

@@ -34,7 +34,7 @@ pub(crate) enum Waiting {
     Call(u32),
 }
 
-/// What locations are, told as the solver comes upon them.
+/// What locations mean: the solver asks when it meets them.
 pub(crate) trait Memory {
     /// Inclusions for reading at a location: nodes whose contents may be read.
     fn read(&mut self, at: Location, solver: &mut Solver) -> Vec<Node>;
@@ -42,7 +42,7 @@ pub(crate) trait Memory {
     fn written(&mut self, at: Location, solver: &mut Solver) -> Vec<Node>;
     /// The location of a field of the object that a location lies in.
     fn step(&mut self, from: Location, field: u32, solver: &mut Solver) -> Location;
-    /// A location came to one side of a copy of objects: the new inclusions.
+    /// A location was added to one side of a copy of objects: the new inclusions.
     fn copied(
         &mut self,
         copy: u32,
@@ -50,7 +50,7 @@ pub(crate) trait Memory {
         to: bool,
         solver: &mut Solver,
     ) -> Vec<(Node, Node)>;
-    /// A location came to a called pointer: the new inclusions.
+    /// A location was added to a called pointer: the new inclusions.
     fn called(&mut self, call: u32, at: Location) -> Vec<(Node, Node)>;
 }
 

@@ -3,13 +3,13 @@
 //!
 //! A processor's trace shows machine jumps and machine code. Which way of the
 //! source's branch a machine jump is cannot be read off the jump: the optimiser
-//! turns conditions round, and makes one branch several or none. What it keeps
-//! is where instructions come from, so a way is told by the places (statement
+//! inverts conditions, and makes one branch several or none. What it keeps is
+//! where instructions come from, so a way is recognised by the places (statement
 //! and column) that no run can reach but through it.
 //!
 //! A block lies on one side if it can be reached through that side, and neither
 //! through the other nor from the function's entry, without passing the branch
-//! again. A place that also occurs elsewhere in the function tells nothing.
+//! again. A place that also occurs elsewhere in the function identifies nothing.
 //!
 //! Deliberately absent: switches, whose ways are numbered by value; and branches
 //! that share their place with another one of the function.
@@ -22,10 +22,10 @@ use std::collections::{HashMap, VecDeque};
 const MOST_PLACES: usize = 64;
 const MOST_STATEMENTS: usize = 8;
 
-/// A place in the source that machine code can be told by.
+/// A place in the source by which machine code is recognised.
 pub type CodePlace = (StatementId, u32);
 
-/// A branch, and what tells its two ways apart.
+/// A branch, and the places that distinguish its two ways.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BranchSides {
     pub statement: StatementId,

@@ -4,14 +4,14 @@
 //! different plans are never pooled, so each also asks for failing recurrences of
 //! its own. Therefore only plans that some agent can make use of are built, and of
 //! those that watch at most [`MOST_WATCHING`], nearest locations first; what they
-//! leave out is said in the plans (`unwatched`) and comes with a later iteration,
+//! leave out is listed in the plans (`unwatched`) and comes with a later iteration,
 //! when a tracked access needs no watch any more. For agents that trace (Intel PT)
-//! each has a second form without hooks for branches: the trace tells of those.
+//! each has a second form without hooks for branches: the trace records those.
 //!
 //! Deliberately absent: which agent gets which plan. That changes with every run
 //! (`sketch-server/src/campaigns/plans.rs`).
 
-use sketch_model::{Tier, TrackingPlan};
+use sketch_model::{Capabilities, Capability, TrackingPlan};
 use std::collections::BTreeSet;
 
 /// Plans with watchpoints that one iteration builds.
@@ -20,8 +20,8 @@ const MOST_WATCHING: usize = 2;
 /// The machines that are going to run the plans.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Fleet {
-    /// What they offer; empty while no agent has said so.
-    pub tiers: BTreeSet<Tier>,
+    /// What each kind of them offers; empty while no agent has said so.
+    pub offers: BTreeSet<Capabilities>,
     /// Watching changed the program too much: nothing is watched any more.
     pub watching_given_up: bool,
 }
@@ -29,18 +29,19 @@ pub struct Fleet {
 impl Fleet {
     /// The plans that it can make use of; at least one if there is any.
     pub(crate) fn worth_building(&self, plans: Vec<TrackingPlan>) -> Vec<TrackingPlan> {
-        let can_watch = self.tiers.iter().any(|tier| *tier >= Tier::Watchpoints);
+        let watching = |offers: &Capabilities| offers.has(Capability::Watchpoints);
+        let can_watch = self.offers.iter().any(watching);
         let watches = can_watch && !self.watching_given_up;
-        let known = self.watching_given_up || !self.tiers.is_empty();
+        let known = self.watching_given_up || !self.offers.is_empty();
         let count = plans.len();
         let (audits, plans): (Vec<_>, Vec<_>) = plans.into_iter().partition(|p| p.audit);
-        let (watching, inline): (Vec<_>, Vec<_>) =
-            plans.into_iter().partition(|p| p.tier > Tier::Inline);
-        let mut chosen: Vec<TrackingPlan> = watching.into_iter().take(MOST_WATCHING).collect();
+        let (watch, inline): (Vec<_>, Vec<_>) =
+            plans.into_iter().partition(|plan| watching(&plan.wants));
+        let mut chosen: Vec<TrackingPlan> = watch.into_iter().take(MOST_WATCHING).collect();
         if known && !watches && !inline.is_empty() {
             chosen.clear();
         }
-        if chosen.is_empty() || self.tiers.contains(&Tier::Inline) {
+        if chosen.is_empty() || !self.offers.iter().all(watching) {
             chosen.extend(inline);
         }
         let mut chosen = self.with_traced_forms(chosen, count);
@@ -50,27 +51,29 @@ impl Fleet {
         chosen
     }
 
-    /// With agents that trace, plans without hooks for branches: each of the most
-    /// that the fleet can use, beside its original if others need that.
+    /// With agents that trace, plans without hooks for branches, and of all of them those
+    /// that are the most that some machine can serve.
     fn with_traced_forms(&self, chosen: Vec<TrackingPlan>, count: usize) -> Vec<TrackingPlan> {
-        let best = chosen.iter().map(|plan| plan.tier).max();
-        let Some(best) = best.filter(|_| self.tiers.contains(&Tier::IntelPt)) else {
+        if !self.offers.iter().any(|it| it.has(Capability::IntelPt)) {
             return chosen;
+        }
+        let traced = chosen.iter().map(|plan| TrackingPlan {
+            variant: count as u32 + plan.variant,
+            wants: plan.wants.clone().and(Capability::IntelPt),
+            ..plan.clone()
+        });
+        let mut all: Vec<TrackingPlan> = traced.collect();
+        all.extend(chosen);
+        let wants: Vec<Capabilities> = all.iter().map(|plan| plan.wants.clone()).collect();
+        let most = |offers: &Capabilities, plan: &TrackingPlan| {
+            let mut served = wants.iter().filter(|wants| offers.offer(wants));
+            offers.offer(&plan.wants) && !served.any(|wants| wants.exceed(&plan.wants))
         };
-        let traced = chosen.iter().filter(|plan| plan.tier == best);
-        let traced: Vec<TrackingPlan> = traced
-            .map(|plan| TrackingPlan {
-                variant: count as u32 + plan.variant,
-                tier: Tier::IntelPt,
-                ..plan.clone()
-            })
-            .collect();
-        let needed = |plan: &TrackingPlan| match plan.tier {
-            Tier::Inline => self.tiers.contains(&Tier::Inline),
-            _ => self.tiers.contains(&Tier::Watchpoints),
-        };
-        let untraced = chosen.into_iter().filter(needed);
-        traced.into_iter().chain(untraced).collect()
+        let worth = |plan: &TrackingPlan| self.offers.iter().any(|offers| most(offers, plan));
+        if all.iter().any(worth) {
+            all.retain(worth);
+        }
+        all
     }
 }
 
@@ -79,20 +82,32 @@ mod tests {
     use super::*;
     use sketch_model::{BuildId, Schema};
 
-    fn of(tiers: &[Tier], watching_given_up: bool) -> Fleet {
+    fn hooks() -> Capabilities {
+        Capabilities::hooks()
+    }
+
+    fn watches() -> Capabilities {
+        Capabilities::watchpoints()
+    }
+
+    fn traces() -> Capabilities {
+        Capabilities::intel_pt()
+    }
+
+    fn of(offers: &[Capabilities], watching_given_up: bool) -> Fleet {
         Fleet {
-            tiers: tiers.iter().copied().collect(),
+            offers: offers.iter().cloned().collect(),
             watching_given_up,
         }
     }
 
-    fn plan(variant: u32, tier: Tier) -> TrackingPlan {
+    fn plan(variant: u32, wants: Capabilities) -> TrackingPlan {
         TrackingPlan {
             schema: Schema::default(),
             build: BuildId("ab".into()),
             sigma: 2,
             variant,
-            tier,
+            wants,
             statements: Vec::new(),
             beside: Vec::new(),
             sites: Vec::new(),
@@ -104,33 +119,37 @@ mod tests {
         }
     }
 
-    fn built(watching: u32, fleet: &[Tier]) -> Vec<u32> {
-        let mut plans: Vec<TrackingPlan> =
-            (0..watching).map(|n| plan(n, Tier::Watchpoints)).collect();
-        plans.push(plan(watching, Tier::Inline));
+    fn built(watching: u32, fleet: &[Capabilities]) -> Vec<u32> {
+        let mut plans: Vec<TrackingPlan> = (0..watching).map(|n| plan(n, watches())).collect();
+        plans.push(plan(watching, hooks()));
         let chosen = of(fleet, false).worth_building(plans);
         chosen.iter().map(|p| p.variant).collect()
     }
 
     #[test]
     fn only_what_the_fleet_can_use_is_built() {
-        assert_eq!(built(1, &[Tier::Watchpoints]), [0]);
-        assert_eq!(built(1, &[Tier::Inline]), [1]);
-        assert_eq!(built(1, &[Tier::Inline, Tier::Watchpoints]), [0, 1]);
+        assert_eq!(built(1, &[watches()]), [0]);
+        assert_eq!(built(1, &[hooks()]), [1]);
+        assert_eq!(built(1, &[hooks(), watches()]), [0, 1]);
         // Where processors trace, branches need no hooks: plans of their own.
-        assert_eq!(built(5, &[Tier::IntelPt]), [6, 7]);
-        assert_eq!(built(5, &[Tier::IntelPt, Tier::Inline]), [6, 7, 5]);
-        let all = [Tier::Inline, Tier::Watchpoints, Tier::IntelPt];
+        assert_eq!(built(5, &[traces()]), [6, 7]);
+        assert_eq!(built(5, &[traces(), hooks()]), [6, 7, 5]);
+        let all = [hooks(), watches(), traces()];
         assert_eq!(built(5, &all), [6, 7, 0, 1, 5]);
+        // A trace without watchpoints, alone and beside others.
+        let blind = hooks().and(Capability::IntelPt);
+        assert_eq!(built(5, std::slice::from_ref(&blind)), [11]);
+        assert_eq!(built(5, &[blind.clone(), hooks()]), [11, 5]);
+        assert_eq!(built(5, &[blind, watches()]), [11, 0, 1]);
         // Nothing to watch, or a fleet of which nothing is known yet.
-        assert_eq!(built(0, &[Tier::Watchpoints]), [0]);
+        assert_eq!(built(0, &[watches()]), [0]);
         assert_eq!(built(1, &[]), [0]);
     }
 
     #[test]
     fn a_campaign_that_may_not_watch_gets_the_plan_that_does_not() {
-        let plans = vec![plan(0, Tier::Watchpoints), plan(1, Tier::Inline)];
-        let chosen = of(&[Tier::Watchpoints], true).worth_building(plans);
+        let plans = vec![plan(0, watches()), plan(1, hooks())];
+        let chosen = of(&[watches()], true).worth_building(plans);
         assert_eq!(chosen.iter().map(|p| p.variant).collect::<Vec<_>>(), [1]);
     }
 
@@ -138,15 +157,15 @@ mod tests {
     fn an_audit_is_built_where_somebody_can_watch() {
         let audit = TrackingPlan {
             audit: true,
-            ..plan(1, Tier::Watchpoints)
+            ..plan(1, watches())
         };
-        let plans = || vec![plan(0, Tier::Inline), audit.clone()];
-        let built = |fleet: &[Tier], given_up| -> Vec<u32> {
+        let plans = || vec![plan(0, hooks()), audit.clone()];
+        let built = |fleet: &[Capabilities], given_up| -> Vec<u32> {
             let chosen = of(fleet, given_up).worth_building(plans());
             chosen.iter().map(|p| p.variant).collect()
         };
-        assert_eq!(built(&[Tier::Watchpoints], false), [0, 1]);
-        assert_eq!(built(&[Tier::Inline], false), [0]);
-        assert_eq!(built(&[Tier::Watchpoints], true), [0]);
+        assert_eq!(built(&[watches()], false), [0, 1]);
+        assert_eq!(built(&[hooks()], false), [0]);
+        assert_eq!(built(&[watches()], true), [0]);
     }
 }

@@ -11,11 +11,11 @@
 //!
 //! Tracked statements without any site are known through dominance: a record of
 //! a site that the statement dominates proves that it ran; one of a site that it
-//! postdominates says that it was to run, if the thread lived on. Of the sites
-//! that would do, only the earliest are named.
+//! postdominates proves that it was going to run, if the thread lived on. Of the
+//! sites that would do, only the earliest are named.
 //!
 //! Limit: a call that does not return (`exit` under a condition of its own) has
-//! a follower that never runs, and is then not told of.
+//! a follower that never runs, and nothing then implies it.
 
 use crate::dependences::dominance::Dominances;
 use crate::ir::program::{Callee, InstructionRef, Op, Operand, Program};
@@ -140,8 +140,8 @@ fn is_closed_call(program: &Program, at: InstructionRef) -> bool {
 }
 
 /// Whether a call of a known function is given a number that is not written there,
-/// or gives one back: a size, a count, an error. Pointers are told of by whoever
-/// stores or follows them.
+/// or returns one: a size, a count, an error. Pointers are recorded where they are
+/// stored or followed.
 fn tells_a_number(program: &Program, at: InstructionRef) -> bool {
     let Op::Call(Callee::Direct(callee)) = program.op(at) else {
         return false;

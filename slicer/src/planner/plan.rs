@@ -10,8 +10,8 @@
 //! the fleet are in [`crate::plan_iteration`].
 
 use sketch_model::{
-    LocationName, Purpose, Schema, Site, SiteId, Slice, SliceEntry, Tier, TrackPoint, TrackingPlan,
-    WATCH_SLOTS,
+    Capabilities, LocationName, Purpose, Schema, Site, SiteId, Slice, SliceEntry, TrackPoint,
+    TrackingPlan, WATCH_SLOTS,
 };
 
 /// The plan for a given σ. Same slice, same σ, same discoveries: same plan.
@@ -53,10 +53,9 @@ pub fn plan(slice: &Slice, sigma: u32, discovered: &[SliceEntry]) -> TrackingPla
         build: slice.build.clone(),
         sigma,
         variant: 0,
-        tier: if watched.is_empty() {
-            Tier::Inline
-        } else {
-            Tier::Watchpoints
+        wants: match watched.is_empty() {
+            true => Capabilities::hooks(),
+            false => Capabilities::watchpoints(),
         },
         statements: tracked.iter().map(|e| e.statement.clone()).collect(),
         beside: Vec::new(),

@@ -2,9 +2,9 @@
 //!
 //! Only memory that another thread could touch counts: an address that is
 //! derived from a slot of the same function has no point, even if the slot's
-//! address escapes (issue 3 has the escape analysis for that). An atomic
-//! read-modify-write is a load and a store at one column. Copies and fills of
-//! whole objects have no point: no single value describes them.
+//! address escapes: there is no escape analysis. An atomic read-modify-write is a
+//! load and a store at one column. Copies and fills of whole objects have no
+//! point: no single value describes them.
 
 use crate::ir::library::sync_op;
 use crate::ir::program::*;

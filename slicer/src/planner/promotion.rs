@@ -90,7 +90,7 @@ fn hooks<'a>(
 mod tests {
     use super::*;
     use crate::planner::iteration::{Iteration, PlanRequest};
-    use sketch_model::{BuildId, Purpose, Schema, SiteId, StatementId, Tier};
+    use sketch_model::{BuildId, Capabilities, Purpose, Schema, SiteId, StatementId};
     use std::collections::BTreeSet;
 
     fn plan(hooked: &[(u32, PointKind)]) -> TrackingPlan {
@@ -110,7 +110,7 @@ mod tests {
             build: BuildId("ab".into()),
             sigma: 2,
             variant: 0,
-            tier: Tier::Inline,
+            wants: Capabilities::hooks(),
             statements: Vec::new(),
             beside: Vec::new(),
             sites: hooked.iter().enumerate().map(site).collect(),

@@ -7,7 +7,7 @@
 //! agent records by hooks means the same whichever plan it runs.
 
 use crate::planner::plan::can_watch;
-use sketch_model::{LocationName, Site, Tier, TrackingPlan, WATCH_SLOTS};
+use sketch_model::{Capabilities, LocationName, Site, TrackingPlan, WATCH_SLOTS};
 
 /// One plan for each four of the locations that want watching, and one without.
 pub(crate) fn split(whole: &TrackingPlan) -> Vec<TrackingPlan> {
@@ -45,10 +45,9 @@ pub(crate) fn watching(
     for site in &mut plan.sites {
         site.arm_slot = slot(site);
     }
-    plan.tier = if watched.is_empty() {
-        Tier::Inline
-    } else {
-        Tier::Watchpoints
+    plan.wants = match watched.is_empty() {
+        true => Capabilities::hooks(),
+        false => Capabilities::watchpoints(),
     };
     plan.watched = watched.to_vec();
     let elsewhere = wanted.iter().filter(|name| !watched.contains(name));

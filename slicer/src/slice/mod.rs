@@ -23,7 +23,7 @@ pub(crate) type SourceText<'a> = &'a dyn Fn(&SourceLocation) -> Option<String>;
 const DISCOVERED: u32 = u32::MAX;
 
 /// Everything that can have led to the failing statement, nearest first, with
-/// pointers told apart as by default.
+/// the default alias mode.
 ///
 /// `stack` holds the statements of the callers, innermost first. A statement id
 /// that is not the program's gives a slice that says so and is otherwise empty.

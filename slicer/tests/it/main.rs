@@ -4,7 +4,7 @@ mod annotated;
 mod bad_input;
 mod common;
 mod criteria;
-mod plan_variants;
+mod iteration_plans;
 mod plans;
 mod roles;
 mod stored;

@@ -42,12 +42,12 @@ fn steering(c: &CampaignSummary, going: bool) -> Markup {
     html! {
         div.steering {
             @if going { (button(c, "stop", "Stop", "Stop tracking; the sketch stays as it is")) }
-            @if possible && !going { (button(c, "resume", "Resume", "Go on tracking where it ended")) }
-            @if going && !c.pinned { (button(c, "pin", "Pin", "Stay with these statements; track no more of them")) }
-            @if going && c.pinned { (button(c, "unpin", "Unpin", "Go on to more statements when these do not explain it")) }
-            @if possible { (button(c, "widen", "Widen", "Track twice as many statements from now on")) }
+            @if possible && !going { (button(c, "resume", "Resume", "Resume tracking where it stopped")) }
+            @if going && !c.pinned { (button(c, "pin", "Pin", "Keep tracking these statements; add no more")) }
+            @if going && c.pinned { (button(c, "unpin", "Unpin", "Add statements again when these do not explain the failure")) }
+            @if possible { (button(c, "widen", "Widen", "Track twice as many statements now")) }
             @if possible && !answered && has_sketch {
-                (button(c, "declare", "This is it", "The sketch explains the failure: end the diagnosis"))
+                (button(c, "declare", "Accept", "The sketch explains the failure: end the diagnosis"))
             }
         }
     }

@@ -113,7 +113,7 @@ fn exports(sketch: &FailureSketch) -> Markup {
     ];
     html! {
         section.panel aria-labelledby="exports" {
-            h2 #exports { "Take it with you" }
+            h2 #exports { "Export" }
             ul.exports {
                 @for (format, name) in formats {
                     li { a href={ "/campaigns/" (sketch.campaign) "/export/" (format) "?version=" (sketch.version) } download { (name) } }
@@ -163,9 +163,9 @@ fn state(
 ) -> (&'static str, &'static str) {
     match campaign {
         _ if sketch.settled => ("settled", "settled"),
-        Some(c) if c.declared => ("settled", "declared the answer by a developer"),
+        Some(c) if c.declared => ("settled", "accepted by a developer"),
         Some(c) if c.state == CampaignState::Stopped => ("stopped", "stopped"),
-        Some(c) if c.state == CampaignState::Failed => ("failed", "cannot go on"),
+        Some(c) if c.state == CampaignState::Failed => ("failed", "failed"),
         _ => ("tracking", facts::state(sketch)),
     }
 }

@@ -11,7 +11,7 @@ use sketch_model::{FailureSketch, SketchStep};
 /// New statements are named up to this many, the others counted.
 const NAMED: usize = 4;
 
-/// Most important first; empty if only counts have moved. Backticks mark code.
+/// Most important first; empty if only the counts changed. Backticks mark code.
 pub fn change_words(before: &FailureSketch, after: &FailureSketch) -> Vec<String> {
     let changes = changes(before, after);
     let mut said: Vec<String> = changes.iter().map(sentence).collect();
@@ -24,11 +24,14 @@ pub fn change_words(before: &FailureSketch, after: &FailureSketch) -> Vec<String
 
 fn sentence(change: &Change<'_>) -> String {
     match change {
-        Change::Settled => "The diagnosis settled.".to_owned(),
+        Change::Settled => "The diagnosis has settled.".to_owned(),
         Change::Leading {
             before: None,
             after,
-        } => format!("A first predictor, F {}.", share(after.score.f_measure)),
+        } => format!(
+            "There is a first predictor, F {}.",
+            share(after.score.f_measure)
+        ),
         Change::Leading {
             before: Some(before),
             after,
@@ -44,7 +47,7 @@ fn sentence(change: &Change<'_>) -> String {
         Change::FirstRunDrawn => "The first failing run of a tracked build is drawn.".to_owned(),
         Change::Drawn(steps) => named("new", steps),
         Change::NoLongerDrawn(steps) => named("gone", steps),
-        Change::NotKnown(gap) => format!("Newly not known: {gap}"),
+        Change::NotKnown(gap) => format!("New gap: {gap}"),
         Change::Details => "Details of the drawing changed.".to_owned(),
     }
 }

@@ -16,7 +16,7 @@ pub fn failures_page(campaigns: &[CampaignSummary]) -> String {
         section.answer {
             h1 { "Failures" }
             @if !campaigns.is_empty() {
-                p.lead { "Each failure is followed until runs that fail and runs that do not can be told apart." }
+                p.lead { "Each failure is tracked until something separates failing from successful runs." }
             }
         }
         @if campaigns.is_empty() { (empty()) }
@@ -97,7 +97,7 @@ fn how_far(c: &CampaignSummary) -> Markup {
         @match (&c.problem, c.state) {
             (Some(problem), _) => (sentence(problem)),
             (None, CampaignState::Preparing) => { "σ " (c.sigma) ", building the tracked program" },
-            (None, CampaignState::Settled) if c.declared => { "closed by a developer at σ = " (c.sigma) },
+            (None, CampaignState::Settled) if c.declared => { "accepted by a developer at " (c.sigma) " tracked statements" },
             (None, _) => {
                 "σ " (c.sigma) ", iteration " (c.iteration) ": " (count(c.tracked_failing)) " failing, "
                 (count(c.tracked_successful)) " successful"

@@ -8,7 +8,7 @@ use crate::numbers::{count, date};
 use crate::shell::{self, Frame, document};
 use crate::table::{Name, figure, short, table, words};
 use maud::{Markup, html};
-use sketch_model::{AgentId, BuildId, Gap, Tier, VariantRef};
+use sketch_model::{AgentId, BuildId, Capabilities, Gap, VariantRef};
 use std::collections::BTreeSet;
 
 /// Runs of one kind, and the CPU time they took together.
@@ -23,7 +23,7 @@ pub struct RunCost {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgentSeen {
     pub agent: AgentId,
-    pub tier: Tier,
+    pub capabilities: Capabilities,
     pub build: BuildId,
     /// What it was last told to run.
     pub assigned: Option<VariantRef>,
@@ -48,17 +48,17 @@ pub fn fleet_page(agents: &[AgentSeen], forgotten: u64) -> String {
         }
         section.panel aria-label="Agents" {
             @if agents.is_empty() {
-                p.empty { "No agent has been heard of yet." }
+                p.empty { "No agent has contacted this server yet." }
             } @else {
                 (table(Name::Is("Agents"), None, html! {
-                    (words("Agent")) (words("Can do")) (words("Runs now")) (figure("Runs of P"))
+                    (words("Agent")) (words("Records with")) (words("Runs now")) (figure("Runs of P"))
                     (figure("Runs of P′"))
                     (short("CPU, P′ against P", "mean CPU time of tracked runs against runs of P"))
-                    (words("Last heard of"))
+                    (words("Last contact"))
                 }, html! { @for agent in agents { (row(agent)) } }))
                 @if secrets(agents) > 1 {
                     p.fine {
-                        "Values of machines with different privacy secrets cannot be compared: what is equal on one is another number on the other. "
+                        "Values of machines with different privacy secrets cannot be compared: the same value is disguised differently on each. "
                         (count(secrets(agents) as u64)) " secrets are in use; put one file on all machines (privacy_secret in their configuration)."
                     }
                 }
@@ -88,7 +88,7 @@ fn row(a: &AgentSeen) -> Markup {
                 @if let Some(key) = &a.privacy_key { span.fine { "values disguised by secret " code { (escape::visible(key, NAME_LIMIT)) } } }
                 @for gap in a.gaps.iter().take(3) { span.fine { (escape::visible(&gap.to_string(), NAME_LIMIT)) } }
             }
-            td data-label="Can do" { (a.tier) }
+            td data-label="Records with" { (a.capabilities) }
             td data-label="Runs now" {
                 @match a.assigned {
                     Some(v) => { a href={ "/campaigns/" (v.campaign) } { "campaign " (v.campaign) } ", iteration " (v.iteration) },
@@ -99,7 +99,7 @@ fn row(a: &AgentSeen) -> Markup {
             td.figure data-label="Runs of P" { (cost(a.untracked)) }
             td.figure data-label="Runs of P′" { (cost(a.tracked)) }
             td.figure data-label="CPU" { (overhead(a.untracked, a.tracked)) }
-            td data-label="Last heard of" { (date(a.last)) span.fine { "first " (date(a.first)) } }
+            td data-label="Last contact" { (date(a.last)) span.fine { "first " (date(a.first)) } }
         }
     }
 }

@@ -22,7 +22,7 @@ pub fn progress_page(
     let body = html! {
         section.answer {
             h1 { (title) }
-            p.lead { "Tracking begins with the two statements nearest to the failure and doubles (σ) until the answer stands." }
+            p.lead { "Tracking begins with the σ statements nearest to the failure, 16 at first; σ doubles until the diagnosis settles." }
         }
         div.progress { (live::strip(campaign, campaign.sketch_version, true)) }
         @if let Some(best) = &campaign.best {
@@ -35,7 +35,7 @@ pub fn progress_page(
         section.panel aria-labelledby="versions" {
             h2 #versions { "Sketches so far" }
             @if sketches.is_empty() {
-                p.empty { "The first sketch comes with the slice." }
+                p.empty { "The first sketch appears when the slice is made." }
             } @else {
                 (table(Name::StandsIn("versions"), None, html! {
                     (words("Sketch and what changed")) (figure("Iteration")) (short("σ", "tracked statements"))
@@ -69,7 +69,7 @@ fn row(c: &CampaignSummary, before: Option<&FailureSketch>, sketch: &FailureSket
         tr {
             th scope="row" {
                 a.title href={ "/campaigns/" (c.id) "?version=" (sketch.version) } { "Sketch " (sketch.version) }
-                @if said.is_empty() { span.fine { "only counts have moved" } }
+                @if said.is_empty() { span.fine { "only the counts changed" } }
                 ul.changes { @for change in &said { li { (sentence(change)) } } }
             }
             td.figure data-label="Iteration" { (p.iteration) }

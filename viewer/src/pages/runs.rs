@@ -79,7 +79,7 @@ pub fn runs_page(
             }
         }
         section.panel aria-labelledby="gaps" {
-            h2 #gaps { "What these runs lost" }
+            h2 #gaps { "What was lost of these runs" }
             ul.gaps {
                 @for (which, run) in [("failing", &runs.failing), ("successful", &runs.successful)] {
                     @for gap in run.iter().flat_map(|r| &r.gaps) { li { (which) ": " (sentence(&gap.to_string())) } }

@@ -64,13 +64,13 @@ fn a_version_says_what_changed_since_the_one_before() {
     says(
         &page,
         &[
-            "Sketch 3 The diagnosis settled. The leading predictor's F went from 1.00 to 0.91.",
+            "Sketch 3 The diagnosis has settled. The leading predictor's F went from 1.00 to 0.91.",
             "1 statement gone: q->mut = malloc(sizeof(pthread_mutex_t)); (pbzip2.c:872).",
-            "Sketch 2 A first predictor, F 1.00. σ went from 8 to 4.",
+            "Sketch 2 There is a first predictor, F 1.00. σ went from 8 to 4.",
             "The first failing run of a tracked build is drawn.",
             "7 statements new: q->mut = malloc(sizeof(pthread_mutex_t)); (pbzip2.c:872),",
             "and 3 more.",
-            "Newly not known: 13 tracked runs failed in another way",
+            "New gap: 13 tracked runs failed differently",
             "Sketch 1 Drawn from the slice alone.",
         ],
     );
@@ -85,7 +85,7 @@ fn a_version_in_which_only_counts_moved_says_so() {
     says(
         &page,
         &[
-            "Sketch 4 only counts have moved",
+            "Sketch 4 only the counts changed",
             "2 earlier sketches are not listed",
         ],
     );
@@ -225,7 +225,7 @@ fn the_fleet_and_the_builds() {
     };
     let agent = AgentSeen {
         agent: AgentId("agent-1".to_owned()),
-        tier: Tier::Watchpoints,
+        capabilities: Capabilities::watchpoints(),
         build: BuildId("abc".to_owned()),
         assigned: Some(test_support::records::variant(7, 2, 0)),
         first: 0,
@@ -250,7 +250,7 @@ fn the_fleet_and_the_builds() {
     says(
         &viewer::fleet_page(&[agent], 3),
         &[
-            "agent-1 values disguised by secret 0a1b2c3d inline probes and watchpoints campaign 7 , iteration 2",
+            "agent-1 values disguised by secret 0a1b2c3d hooks and watchpoints campaign 7 , iteration 2",
             "+10.0% 10.0 ms, 11.0 ms",
             "1970-01-02 00:00",
             "3 further agents",

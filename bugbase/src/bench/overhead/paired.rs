@@ -49,7 +49,7 @@ impl Ratios {
         })
     }
 
-    /// Of an A/A comparison: the smallest effect that can be told from none.
+    /// Of an A/A comparison: the smallest effect that can be distinguished from none.
     pub fn smallest_effect(&self) -> f64 {
         let (low, high) = self.interval;
         (low - 1.0).abs().max((high - 1.0).abs())

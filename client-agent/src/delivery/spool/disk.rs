@@ -4,7 +4,7 @@
 //! A segment is a file that only grows and is then removed as a whole. That is
 //! all a spool needs, and all that file systems promise in common.
 
-use crate::private_files::create_folder;
+use private_files::make_private_folder;
 use std::{
     collections::HashMap,
     fs::{self, File, OpenOptions, TryLockError},
@@ -40,7 +40,7 @@ pub struct Folder {
 
 impl Folder {
     pub fn open(path: &Path) -> io::Result<Folder> {
-        create_folder(path)?;
+        make_private_folder(path)?;
         Ok(Folder {
             path: path.to_owned(),
             open: HashMap::new(),

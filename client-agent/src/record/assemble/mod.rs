@@ -1,23 +1,24 @@
-//! What is known of a run that goes on or has ended → its record.
+//! Assembles the record of a run that has ended, or of a hang that goes on.
 
 use crate::governor::context_switches::SWITCH_NS;
 use crate::governor::token_bucket::BUCKET_NS;
-use crate::intel_pt::Tracing;
+use crate::intel_pt::{PtRefusal, Tracing};
 use crate::patches::tracked_build::TrackedBuild;
 use crate::policy::WatchWay;
 use crate::process::hang::Hang;
-use crate::process::modules::MainModule;
+use crate::process::launch::Start;
+use crate::process::modules::{MainModule, Module};
 use crate::process::region::Remains;
 use crate::process::supervise::Ended;
 use crate::process::{clock, sys};
-use crate::record::limits;
+use crate::record::watch_part;
 use crate::run::barrier::guarded;
 use crate::run::program::KnownProgram;
-use crate::run::{Preparation, Recorder, Running, check, outcome};
+use crate::run::{Preparation, Recorder, check, outcome};
 use crate::watchpoints::collector::Collected;
 use sketch_model::{
-    FailureKind, Gap, Outcome, Privacy, PtRecord, RunRecord, Schema, TrackingRecord, WatchRecord,
-    WatchRefusal,
+    FailureKind, Gap, Outcome, Privacy, PtRecord, RunId, RunRecord, Schema, TrackingRecord,
+    WatchRecord, WatchRefusal,
 };
 use std::{mem::take, time::Duration};
 
@@ -55,7 +56,9 @@ pub struct Recording<'a> {
     /// The tracked build, if it is what runs.
     pub tracked: Option<&'a TrackedBuild>,
     pub asked_to_watch: bool,
-    pub running: Running,
+    pub start: Start,
+    /// Its Intel PT, or why there is none; `None` if it is not to have any.
+    pub trace: Option<Result<Tracing, PtRefusal>>,
     pub preparation: Option<Preparation>,
     pub gaps: Vec<Gap>,
 }
@@ -63,7 +66,7 @@ pub struct Recording<'a> {
 impl Recording<'_> {
     /// The run's Intel PT so far; it ends here.
     fn take_trace(&mut self, gaps: &mut Vec<Gap>) -> Option<PtRecord> {
-        let trace = self.running.trace.take()?;
+        let trace = self.trace.take()?;
         let traced = trace.map_err(|refusal| Gap::TraceRefused {
             because: refusal.to_string(),
         });
@@ -84,7 +87,7 @@ impl Recording<'_> {
     pub fn record(&mut self, recorder: &mut Recorder, moment: &Moment<'_>) -> RunRecord {
         let timing = Timing {
             end: clock::read(),
-            elapsed: self.running.started.elapsed(),
+            elapsed: self.start.at.elapsed(),
         };
         let gaps = take(&mut self.gaps);
         let made = guarded("making the record of a run", || {
@@ -159,7 +162,10 @@ impl Recording<'_> {
         // Only hits are attributed by them, and reading the files behind them takes
         // longer than many a command.
         let mappings = match self.tracked {
-            Some(_) => limits::mappings(&recorder.modules.modules(maps, &main)),
+            Some(_) => {
+                let modules = recorder.modules.modules(maps, &main);
+                modules.iter().map(Module::mapping).collect()
+            }
             None => Vec::new(),
         };
         let mut tracking = take(&mut collected.report.tracking);
@@ -172,8 +178,8 @@ impl Recording<'_> {
             let most_ns = ended.cpu_us.saturating_mul(1000).saturating_add(BUCKET_NS);
             tracking.cost_ns = tracking.cost_ns.saturating_add(switches_ns).min(most_ns);
         }
-        gaps.extend(limits::pauses(&tracking));
-        let mut watch = limits::watch_record(
+        gaps.extend(pauses(&tracking));
+        let mut watch = watch_part::watch_record(
             self.tracked.is_some_and(TrackedBuild::watches),
             self.asked_to_watch,
             &remains.watch,
@@ -204,7 +210,7 @@ impl Recording<'_> {
             .map_or_else(|| self.known.main_module(), TrackedBuild::main_module)
     }
 
-    /// What can be said of a run by how it ended, and by nothing that it left.
+    /// The outcome of a run whose shared memory cannot be used: from its exit alone.
     fn ending_alone(&self, recorder: &mut Recorder, moment: &Moment<'_>) -> Outcome {
         let (main, nothing) = (self.main_module(), Remains::nothing());
         match (moment.hang(), moment.ended()) {
@@ -236,10 +242,10 @@ impl Recording<'_> {
     ) -> RunRecord {
         RunRecord {
             schema: Schema::default(),
-            id: limits::run_id(&recorder.agent.0, sys::unique_u64()),
+            id: run_id(&recorder.agent.0, sys::unique_u64()),
             agent: recorder.agent.clone(),
             build: self.known.build.clone(),
-            tier: recorder.tier,
+            capabilities: recorder.capabilities.clone(),
             execution: self
                 .tracked
                 .map(|build| build.execution)
@@ -252,7 +258,7 @@ impl Recording<'_> {
             threads: Vec::new(),
             watch: WatchRecord::default(),
             tracking: TrackingRecord::default(),
-            clock: clock::tie(self.running.clock, timing.end),
+            clock: clock::tie(self.start.clock, timing.end),
             mappings: Vec::new(),
             gaps: Vec::new(),
             privacy: Privacy::Full,
@@ -307,4 +313,22 @@ fn outcome(
         }
     }
     judged
+}
+
+/// A name for a run that no other run has.
+fn run_id(agent: &str, random: u64) -> RunId {
+    RunId(format!("{agent}-{}-{random:016x}", std::process::id()))
+}
+
+/// What the pauses of a run amount to.
+fn pauses(tracking: &TrackingRecord) -> Option<Gap> {
+    let share = tracking.max_overhead?;
+    if tracking.pauses.is_empty() {
+        return None;
+    }
+    Some(Gap::RecordingPaused {
+        times: tracking.pauses.len() as u64,
+        limit_ppm: (share * 1e6).round() as u64,
+        on_permille: (tracking.coverage() * 1e3).round() as u64,
+    })
 }

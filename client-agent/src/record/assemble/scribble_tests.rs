@@ -20,7 +20,8 @@ use runtime::layout::{
     WATCH_READY,
 };
 use sketch_model::{
-    AgentId, BuildId, CampaignId, Execution, Privacy, RuntimeAddress, Tier, VariantRef, WatchHit,
+    AgentId, BuildId, CampaignId, Capabilities, Execution, Privacy, RuntimeAddress, VariantRef,
+    WatchHit,
 };
 use std::{
     cell::{Cell, LazyCell},
@@ -71,7 +72,7 @@ static PROGRAM: LazyLock<KnownProgram> = LazyLock::new(|| {
 fn recorder() -> Recorder {
     Recorder {
         agent: AgentId("test".into()),
-        tier: Tier::Watchpoints,
+        capabilities: Capabilities::watchpoints(),
         pt: None,
         preload: Err("not needed".into()),
         failing_exits: vec![3],
@@ -90,12 +91,11 @@ fn recording(tracked: Option<&TrackedBuild>) -> Recording<'_> {
         known: &PROGRAM,
         tracked,
         asked_to_watch: true,
-        running: Running {
-            pid: 1,
-            started: Instant::now(),
+        start: Start {
+            at: Instant::now(),
             clock: clock::read(),
-            trace: None,
         },
+        trace: None,
         preparation: None,
         gaps: vec![Gap::HangGoesOn],
     }

@@ -2,7 +2,7 @@
 
 use super::{VARIANT, build_id};
 use code_patch::{SecretKey, Terms};
-use sketch_model::{AssignmentRequest, AssignmentsRequest, RunRecord, VariantRef};
+use sketch_model::{AssignmentsRequest, RunRecord, VariantRef};
 use std::{
     fs,
     io::{BufRead, BufReader, Read, Write},
@@ -67,8 +67,8 @@ struct State {
     received: Vec<(String, Vec<u8>)>,
     assignments: u64,
     finished_after: Option<u64>,
-    /// It answers for single runs only.
-    single: bool,
+    /// The share of runs that it wants tracked; all, if it does not say.
+    tracked_share: Option<f64>,
     /// Questions of daemons that are being held back.
     held_back: u64,
     closed: bool,
@@ -99,11 +99,11 @@ impl FakeServer {
         })
     }
 
-    /// One that answers for single runs only.
-    pub fn start_single(patch: Option<SignedPatch>) -> FakeServer {
+    /// One that wants a share of the runs to stay with the original.
+    pub fn start_sharing(patch: Option<SignedPatch>, tracked_share: f64) -> FakeServer {
         FakeServer::start_with(State {
             patch: patch.map(Arc::new),
-            single: true,
+            tracked_share: Some(tracked_share),
             ..State::default()
         })
     }
@@ -222,14 +222,9 @@ fn serve(mut connection: TcpStream, shared: &(Mutex<State>, Condvar)) {
     let path = first.rsplit_once(' ').map_or("", |(path, _)| path);
     let mut state = shared.0.lock().expect("no panic");
     state.received.push((path.to_string(), body.clone()));
-    let mut status = "200 OK";
     let answer = match path {
-        "POST /api/v1/assignment" => {
-            let _: AssignmentRequest = serde_json::from_slice(&body).expect("a request");
+        "POST /api/v1/assignments" => {
             state.assignments += 1;
-            assignment(&state).into_bytes()
-        }
-        "POST /api/v1/assignments" if !state.single => {
             let asked: AssignmentsRequest = serde_json::from_slice(&body).expect("a request");
             let longest = Duration::from_secs(asked.wait_s.into());
             state.held_back += 1;
@@ -241,16 +236,14 @@ fn serve(mut connection: TcpStream, shared: &(Mutex<State>, Condvar)) {
                 .expect("no panic");
             state.held_back -= 1;
             let programs = asked.builds.iter().map(|build| {
-                let rest = assignment(&state).replacen('{', "", 1);
-                format!(r#"{{"build":"{build}","tracked_share":1.0,"canary_share":1.0,{rest}"#)
+                let (rest, share) = (assignment(&state), state.tracked_share.unwrap_or(1.0));
+                format!(
+                    r#"{{"build":"{build}","tracked_share":{share},"canary_share":1.0,{rest}}}"#
+                )
             });
             let programs = programs.collect::<Vec<_>>().join(",");
             let tag = tag(&state);
             format!(r#"{{"schema":1,"tag":"{tag}","programs":[{programs}]}}"#).into_bytes()
-        }
-        "POST /api/v1/assignments" => {
-            status = "404 Not Found";
-            Vec::new()
         }
         path if path.starts_with("GET /api/v1/patches/") => match &state.patch {
             Some(patch) => patch.bytes.clone(),
@@ -262,7 +255,7 @@ fn serve(mut connection: TcpStream, shared: &(Mutex<State>, Condvar)) {
         other => panic!("the agent asked for {other:?}"),
     };
     let head = format!(
-        "HTTP/1.1 {status}\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+        "HTTP/1.1 200 OK\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
         answer.len()
     );
     // An agent that has seen enough may have closed.
@@ -284,5 +277,5 @@ fn assignment(state: &State) -> String {
         .is_some_and(|after| state.assignments > after);
     let variant = state.patch.as_ref().and_then(|patch| patch.variant);
     let variant = serde_json::to_string(&variant).expect("a variant or null");
-    format!(r#"{{"schema":1,"variant":{variant},"finished":{finished}}}"#)
+    format!(r#""variant":{variant},"finished":{finished}"#)
 }

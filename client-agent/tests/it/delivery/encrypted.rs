@@ -92,8 +92,10 @@ fn answer(connection: TcpStream, config: Arc<ServerConfig>, kept: &Requests) {
         }
     }
     let request = String::from_utf8_lossy(&request).into_owned();
-    let body = match request.starts_with("POST /api/v1/assignment ") {
-        true => r#"{"schema":1,"variant":null,"finished":false}"#,
+    let body = match request.starts_with("POST /api/v1/assignments ") {
+        true => {
+            r#"{"schema":1,"tag":"none","programs":[{"build":"","variant":null,"finished":false,"tracked_share":1.0,"canary_share":1.0}]}"#
+        }
         false => r#"{"accepted":true}"#,
     };
     kept.lock().expect("no panic").push(request);
@@ -173,7 +175,7 @@ fn the_token_goes_to_a_server_whose_authority_is_trusted_and_to_no_other() {
         said(&output)
     );
     assert!(
-        said(&output).contains("the record is sent later"),
+        said(&output).contains("the record will be sent later"),
         "{}",
         said(&output)
     );
@@ -208,7 +210,7 @@ fn a_server_that_asks_for_a_certificate_gets_ours() {
 
     let output = client.run(&url, &[("--ca", &trusted)]);
     assert!(
-        said(&output).contains("the record is sent later"),
+        said(&output).contains("the record will be sent later"),
         "{}",
         said(&output)
     );

@@ -24,7 +24,7 @@ fn a_record_that_the_server_misses_is_sent_by_a_later_run() {
     };
     let alone = run(&silent_server(), "abort");
     let said = String::from_utf8_lossy(&alone.stderr).into_owned();
-    assert!(said.contains("the record is sent later"), "{said}");
+    assert!(said.contains("the record will be sent later"), "{said}");
     let spool = workshop.path("cache").join("spool");
     assert_eq!(segments(&spool), 1);
 

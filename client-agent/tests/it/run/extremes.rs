@@ -98,7 +98,7 @@ fn a_daemon_on_a_full_disk_refuses_and_takes_again() {
         # A small record may still fit into the last page that the spool has.
         i=0; while :; do
             "$AGENT" run --config "$1" -- "$2" exit 7 2>"$DISK.said"; code=$?
-            refused=$(grep -c "handed over later: the daemon refused.*No space left" "$DISK.said")
+            refused=$(grep -c "sent later: the daemon refused.*No space left" "$DISK.said")
             i=$((i+1)); if [ "$refused" = 1 ] || [ $i -ge 20 ]; then break; fi
         done
         echo "exit $code"; echo "$refused"
@@ -177,15 +177,16 @@ fn a_record_of_a_gigabyte_is_refused_unread() {
     let server = FakeServer::start(None);
     let daemon = Daemon::start(&workshop, &server.url, "", "");
     let mut socket = UnixStream::connect(workshop.path("agent.sock")).expect("connects");
-    let mut message = vec![b'F'];
-    message.extend_from_slice(&(1u32 << 30).to_le_bytes());
-    message.extend_from_slice(&[b' '; 4096]);
-    socket.write_all(&message).expect("is read so far");
+    let head = "POST /api/v1/runs HTTP/1.1\r\ncontent-length: 1073741824\r\n\r\n";
+    let message = format!("{head}{:4096}", "");
+    socket
+        .write_all(message.as_bytes())
+        .expect("is read so far");
     let mut answer = Vec::new();
     // It may close before all of ours was read.
     let _ = socket.read_to_end(&mut answer);
-    assert_eq!(answer.first(), Some(&b'E'), "{answer:?}");
-    let why = text(&answer[5..]);
+    let why = text(&answer);
+    assert!(why.starts_with("HTTP/1.1 400 "), "{why}");
     assert!(why.contains("1073741824 bytes is too long"), "{why}");
     assert!(most_memory(daemon.id()) < 50);
     assert_eq!(daemon.run(&program, &["exit", "7"]), Some(7));

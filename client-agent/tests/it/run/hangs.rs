@@ -1,13 +1,14 @@
-//! A deadlock is reported with every thread's stack; a patient service is not.
+//! A deadlock is reported with every thread's stack; a patient service is not. And
+//! whatever becomes of the report, the program goes on or ends as it would alone.
 
 use crate::common;
 use crate::common::{FakeServer, Workshop, function_at};
-use sketch_model::{FailureKind, FailureReport, Outcome, RunRecord};
+use sketch_model::{FailureKind, FailureReport, Gap, Outcome, RunRecord};
 use std::{
     io::Write,
     os::unix::process::ExitStatusExt,
     path::Path,
-    process::{Command, Stdio},
+    process::{Command, ExitStatus, Stdio},
 };
 
 const SIGKILL: i32 = 9;
@@ -102,6 +103,41 @@ fn a_hang_that_goes_on_is_reported_while_it_does() {
     let records = server.records();
     assert_eq!(records.len(), 1, "one run is one record");
     assert_eq!(failure(&records[0]).kind, FailureKind::Hang);
+}
+
+/// As `status`, but a program that stands still for half a minute has been kept by us.
+fn ends(mut agent: Command, what: &str) -> ExitStatus {
+    let mut agent = agent.stdout(Stdio::null()).spawn().expect("starts");
+    for _ in 0..300 {
+        std::thread::sleep(std::time::Duration::from_millis(100));
+        if let Some(status) = agent.try_wait().expect("is ours") {
+            return status;
+        }
+    }
+    let _ = agent.kill();
+    panic!("{what}: it does not end");
+}
+
+#[test]
+fn a_thread_that_cannot_be_stopped_goes_on_later() {
+    let workshop = Workshop::new();
+    let program = workshop.compile("hang", "hang", &[]);
+    let agent = watched(&workshop, &program, &["--hang-when-idle"], "deep-sleep");
+    assert_eq!(ends(agent, "deep-sleep").code(), Some(7));
+    let record = common::read_record(&workshop.path("record.json"));
+    let gaps = &failure(&record).gaps;
+    let told = |gap: &Gap| matches!(gap, Gap::ThreadNotCaptured { .. });
+    assert!(gaps.iter().any(told), "{gaps:?}");
+}
+
+#[test]
+fn a_program_that_is_killed_while_its_hang_is_described_has_been_killed() {
+    let workshop = Workshop::new();
+    let program = workshop.compile("hang", "hang", &[]);
+    let flags = ["--hang-when-idle"];
+    let agent = watched(&workshop, &program, &flags, "killed-in-sleep");
+    let status = ends(agent, "killed-in-sleep");
+    assert_eq!(status.signal(), Some(SIGKILL), "{status}");
 }
 
 #[test]

@@ -1,8 +1,8 @@
-//! What is left where a machine refuses something: inline probes without
+//! What is left where a machine refuses something: hooks without
 //! watchpoints, the untouched program without shared memory.
 
 use crate::common::{AGENT, FakeServer, Workshop, read_record, signed_patch};
-use sketch_model::{Gap, RunRecord, Tier, WatchRefusal};
+use sketch_model::{Capabilities, Gap, RunRecord, WatchRefusal};
 use std::{
     fs,
     io::{BufRead, BufReader},
@@ -52,7 +52,7 @@ fn without_perf_events_inline_probes_go_on_and_the_record_says_so() {
     let [record] = records.as_slice() else {
         panic!("one record: {}", records.len());
     };
-    assert_eq!(record.tier, Tier::Inline);
+    assert_eq!(record.capabilities, Capabilities::hooks());
     assert!(record.execution.tracked().is_some());
     assert_eq!(record.threads[0].head.len(), 1);
     assert_eq!(record.watch.hits, []);
@@ -65,7 +65,8 @@ fn a_policy_without_watchpoints_leaves_hooks_alone_and_says_so() {
     let pair = workshop.compile_pair(&[]);
     let no_watchpoints = ["--watch-way", "none"];
     let (_, record) = workshop.record_tracked_with(&no_watchpoints, &pair, &["watch"]);
-    assert_eq!((record.tier, record.watch.armed), (Tier::Inline, 0));
+    assert_eq!(record.capabilities, Capabilities::hooks());
+    assert_eq!(record.watch.armed, 0);
     assert_eq!(record.watch.refused, Some(WatchRefusal::Policy));
     let (_, record) = workshop.record_tracked_with(&no_watchpoints, &pair, &["kinds"]);
     assert_eq!(record.threads[0].head.len(), 6);

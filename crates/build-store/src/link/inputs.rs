@@ -10,12 +10,14 @@ use object::{Object, ObjectKind};
 use crate::own_files::{LeftOut, read_regular};
 use crate::register::embedded::{BITCODE_SECTIONS, embedded_modules};
 use crate::register::foreign_code::ForeignInput;
-use crate::sandbox::{Reach, Sandbox};
-use crate::tools::{self, ToolError};
+use crate::sandbox::{Limits, Reach};
+use crate::tools::{ToolError, Tools, read_made};
 
 /// An input of the linker.
 pub enum LinkInput {
     Missing,
+    /// Or all inputs are, together.
+    TooLarge,
     /// Neither an object nor an archive: a linker script, or a file that is no input at all.
     NoCode,
     SharedObject,
@@ -29,13 +31,38 @@ pub enum LinkInput {
     },
 }
 
+/// What may still be read of all inputs of one program.
+pub struct Reading {
+    left: u64,
+}
+
+impl Default for Reading {
+    fn default() -> Self {
+        const MOST: u64 = 64 << 30;
+        Reading { left: MOST }
+    }
+}
+
+impl Reading {
+    /// The bytes of an input; it may be a link, as libraries are.
+    fn read(&mut self, path: &Path) -> Result<Vec<u8>, LeftOut> {
+        const MOST_OF_ONE: u64 = 2 << 30;
+        let real = std::fs::canonicalize(path).map_err(|_| LeftOut::Missing)?;
+        let bytes = read_regular(&real, MOST_OF_ONE.min(self.left))?;
+        self.left -= bytes.len() as u64;
+        Ok(bytes)
+    }
+}
+
 /// Reads the input at `path`.
-pub fn read(path: &Path, sandbox: Sandbox) -> Result<LinkInput, ToolError> {
-    let Ok(bytes) = read_linked(path) else {
-        return Ok(LinkInput::Missing);
+pub fn read(path: &Path, reading: &mut Reading, tools: &Tools) -> Result<LinkInput, ToolError> {
+    let bytes = match reading.read(path) {
+        Ok(bytes) => bytes,
+        Err(LeftOut::TooLarge) => return Ok(LinkInput::TooLarge),
+        Err(_) => return Ok(LinkInput::Missing),
     };
     if let Ok(archive) = ArchiveFile::parse(&*bytes) {
-        return read_archive(path, &bytes, &archive, sandbox);
+        return read_archive(path, &bytes, &archive, reading, tools);
     }
     let elf: Option<ElfFile64<'_>> = ElfFile64::parse(&*bytes).ok();
     match elf.map(|file| file.kind()) {
@@ -63,26 +90,19 @@ pub fn read(path: &Path, sandbox: Sandbox) -> Result<LinkInput, ToolError> {
     })
 }
 
-/// The bytes of a link input; it may be a link, as libraries are.
-fn read_linked(path: &Path) -> Result<Vec<u8>, LeftOut> {
-    const MOST: u64 = 4 << 30;
-    let real = std::fs::canonicalize(path).map_err(|_| LeftOut::Missing)?;
-    read_regular(&real, MOST)
-}
-
 fn carries_bitcode(bytes: &[u8]) -> bool {
     embedded_modules(bytes).is_ok_and(|modules| !modules.is_empty())
 }
 
 /// Is this an archive with members that carry our bitcode?
-pub fn is_own_archive(path: &Path) -> bool {
-    let Ok(bytes) = read_linked(path) else {
+pub fn is_own_archive(path: &Path, reading: &mut Reading) -> bool {
+    let Ok(bytes) = reading.read(path) else {
         return false;
     };
     let Ok(archive) = ArchiveFile::parse(&*bytes) else {
         return false;
     };
-    members(path, &bytes, &archive)
+    members(path, &bytes, &archive, reading)
         .iter()
         .any(|(_, member)| has_bitcode_section(member))
 }
@@ -97,7 +117,12 @@ fn has_bitcode_section(bytes: &[u8]) -> bool {
 }
 
 /// The members of an archive; those of a thin one are read from where it says.
-fn members(path: &Path, bytes: &[u8], archive: &ArchiveFile<'_>) -> Vec<(String, Vec<u8>)> {
+fn members(
+    path: &Path,
+    bytes: &[u8],
+    archive: &ArchiveFile<'_>,
+    reading: &mut Reading,
+) -> Vec<(String, Vec<u8>)> {
     let folder = path.parent().unwrap_or(Path::new("."));
     archive
         .members()
@@ -105,7 +130,7 @@ fn members(path: &Path, bytes: &[u8], archive: &ArchiveFile<'_>) -> Vec<(String,
         .filter_map(|member| {
             let name = String::from_utf8_lossy(member.name()).into_owned();
             let data = if member.is_thin() {
-                let bytes = read_linked(&folder.join(&name)).ok()?;
+                let bytes = reading.read(&folder.join(&name)).ok()?;
                 let file: ElfFile64<'_> = ElfFile64::parse(&*bytes).ok()?;
                 (file.kind() == ObjectKind::Relocatable).then_some(())?;
                 bytes
@@ -121,9 +146,10 @@ fn read_archive(
     path: &Path,
     bytes: &[u8],
     archive: &ArchiveFile<'_>,
-    sandbox: Sandbox,
+    reading: &mut Reading,
+    tools: &Tools,
 ) -> Result<LinkInput, ToolError> {
-    let (own, others): (Vec<_>, Vec<_>) = members(path, bytes, archive)
+    let (own, others): (Vec<_>, Vec<_>) = members(path, bytes, archive, reading)
         .into_iter()
         .partition(|(_, member)| carries_bitcode(member));
     let foreign = others
@@ -137,7 +163,7 @@ fn read_archive(
     } else if own.is_empty() && !archive.is_thin() {
         Some(bytes.to_vec())
     } else {
-        Some(archive_of(&others, sandbox)?)
+        Some(archive_of(&others, tools)?)
     };
     Ok(LinkInput::Files {
         with_bitcode: own.into_iter().map(|(_, member)| member).collect(),
@@ -147,7 +173,7 @@ fn read_archive(
 }
 
 /// A new archive of `members`, with a symbol index.
-fn archive_of(members: &[(String, Vec<u8>)], sandbox: Sandbox) -> Result<Vec<u8>, ToolError> {
+fn archive_of(members: &[(String, Vec<u8>)], tools: &Tools) -> Result<Vec<u8>, ToolError> {
     let not_writable = |source| ToolError::NotRunnable {
         program: "llvm-ar-19".to_string(),
         source,
@@ -163,7 +189,8 @@ fn archive_of(members: &[(String, Vec<u8>)], sandbox: Sandbox) -> Result<Vec<u8>
         std::fs::write(&file, bytes).map_err(not_writable)?;
         words.push(file.into());
     }
-    let reach = Reach::new(folder.path(), &[]);
-    tools::run("llvm-ar-19".as_ref(), &words, "llvm-19", &reach, sandbox)?;
-    std::fs::read(&archive).map_err(not_writable)
+    let mut reach = Reach::new(folder.path(), &[]);
+    reach.limits = Limits::WHOLE_PROGRAM;
+    tools.run("llvm-ar-19".as_ref(), &words, "llvm-19", &reach)?;
+    read_made(&archive, reach.limits).map_err(not_writable)
 }

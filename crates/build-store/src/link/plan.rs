@@ -13,12 +13,13 @@
 //! The line is the file's own word, so only what `link_flags.rs` allows is in the plan.
 //! A line with anything else has no plan, and the reason is kept instead.
 
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use crate::blobs;
 use crate::link::driver_args::{self, DriverArgument, InputKind, input_kind};
-use crate::link::inputs::{self, LinkInput};
+use crate::link::inputs::{self, LinkInput, Reading};
 use crate::link::record::LinkRecord;
 use crate::link_flags::{self, LinkerReader, LinkerWords};
 use crate::manifest::{BlobId, KeptFile, LinkItem, LinkPlan};
@@ -27,8 +28,8 @@ use crate::register::embedded::{EmbeddedModule, embedded_modules};
 use crate::register::flags::RefusedFlag;
 use crate::register::foreign_code::ForeignInput;
 use crate::register::recompile::main_file_name;
-use crate::sandbox::{Sandbox, is_system_file};
-use crate::tools::ToolError;
+use crate::sandbox::is_system_file;
+use crate::tools::{ToolError, Tools};
 
 /// The plan, what it keeps, and the inputs that carry no bitcode.
 #[derive(Debug)]
@@ -44,9 +45,9 @@ pub fn plan_link(
     record: &LinkRecord,
     modules: &[EmbeddedModule],
     own: &OwnFiles,
-    sandbox: Sandbox,
+    tools: &Tools,
 ) -> Result<Planned, ToolError> {
-    let mut planner = Planner::new(record, modules, own, sandbox);
+    let mut planner = Planner::new(record, modules, own, tools);
     let arguments = driver_args::parse(&record.arguments);
     planner.search_folders(&arguments);
     let mut refused = None;
@@ -58,11 +59,15 @@ pub fn plan_link(
     }
     for argument in &arguments {
         match planner.add_argument(argument) {
-            Err(PlanError::Refused(flag)) => {
-                refused.get_or_insert(flag.to_string());
-            }
-            Err(PlanError::Tool(error)) => return Err(error),
             Ok(()) => {}
+            Err(PlanError::Tool(error)) => return Err(error),
+            Err(error @ PlanError::Refused(_)) => {
+                refused.get_or_insert(error.to_string());
+            }
+            Err(error @ PlanError::TooLarge(_)) => {
+                refused.get_or_insert(error.to_string());
+                break;
+            }
         }
     }
     if let Err(flag) = std::mem::take(&mut planner.linker).end() {
@@ -94,13 +99,15 @@ pub fn plan_link(
 enum PlanError {
     #[error(transparent)]
     Refused(#[from] RefusedFlag),
+    #[error("its inputs up to {} are larger than is read or kept of one program", .0.display())]
+    TooLarge(PathBuf),
     #[error(transparent)]
     Tool(#[from] ToolError),
 }
 
 struct Planner<'o> {
     own: &'o OwnFiles,
-    sandbox: Sandbox,
+    tools: &'o Tools,
     directory: PathBuf,
     folders: Vec<PathBuf>,
     prefer_static: bool,
@@ -113,14 +120,22 @@ struct Planner<'o> {
     sources: Vec<(usize, String)>,
     blobs: Vec<Vec<u8>>,
     foreign: Vec<ForeignInput>,
+    /// Bytes of inputs that may still be read: the line may name any file, and any number
+    /// of times.
+    reading: Reading,
+    /// Bytes that may still be kept, all of which are held until the store is written.
+    keeping: u64,
 }
+
+/// Bytes of inputs that are kept of one program.
+const MOST_KEPT: u64 = 2 << 30;
 
 impl<'o> Planner<'o> {
     fn new(
         record: &LinkRecord,
         modules: &[EmbeddedModule],
         own: &'o OwnFiles,
-        sandbox: Sandbox,
+        tools: &'o Tools,
     ) -> Self {
         let mut unplaced: HashMap<BlobId, Vec<usize>> = HashMap::new();
         for (index, module) in modules.iter().enumerate().rev() {
@@ -131,7 +146,7 @@ impl<'o> Planner<'o> {
         }
         Planner {
             own,
-            sandbox,
+            tools,
             directory: PathBuf::from(&record.directory),
             folders: Vec::new(),
             prefer_static: record.arguments.iter().any(|word| word == "-static"),
@@ -142,6 +157,8 @@ impl<'o> Planner<'o> {
             sources: Vec::new(),
             blobs: Vec::new(),
             foreign: Vec::new(),
+            reading: Reading::default(),
+            keeping: MOST_KEPT,
         }
     }
 
@@ -214,7 +231,7 @@ impl<'o> Planner<'o> {
             LinkerWords::Nothing => {}
             LinkerWords::Pass(words) => words.into_iter().for_each(|word| push(word, None)),
             LinkerWords::WithFile { option, text, file } => {
-                let Some(kept) = self.keep_file(&self.directory.join(&file)) else {
+                let Some(kept) = self.keep_file(&self.directory.join(&file))? else {
                     return Err(RefusedFlag(format!("{text}{file}"), "the linker").into());
                 };
                 let items = &mut self.items;
@@ -243,7 +260,7 @@ impl<'o> Planner<'o> {
             }
             InputKind::Assembly => {
                 self.foreign.push(ForeignInput::assembly(path.to_string()));
-                if let Some(file) = self.keep_file(&full) {
+                if let Some(file) = self.keep_file(&full)? {
                     let language = self.language.clone();
                     self.items.push(LinkItem::Input { file, language });
                 }
@@ -254,9 +271,10 @@ impl<'o> Planner<'o> {
     }
 
     fn add_linked(&mut self, path: &Path) -> Result<(), PlanError> {
-        match inputs::read(path, self.sandbox)? {
+        match inputs::read(path, &mut self.reading, self.tools)? {
             // It may have been one of ours; its modules get a place at the end.
             LinkInput::Missing => self.items.push(LinkItem::Modules(Vec::new())),
+            LinkInput::TooLarge => return Err(PlanError::TooLarge(path.to_path_buf())),
             // `libm.so` and others are scripts of the system's own.
             LinkInput::NoCode if is_system_file(path) => self.word(path.display().to_string()),
             LinkInput::NoCode => {
@@ -283,7 +301,7 @@ impl<'o> Planner<'o> {
                 }
                 self.foreign.extend(foreign);
                 if let Some(bytes) = kept {
-                    let file = self.keep(file_name(path), bytes);
+                    let file = self.keep(path, bytes)?;
                     let language = None;
                     self.items.push(LinkItem::Input { file, language });
                 }
@@ -293,12 +311,13 @@ impl<'o> Planner<'o> {
     }
 
     /// The archive that `-lLIBRARY` means, if it is one of ours.
-    fn own_archive(&self, library: &str) -> Option<PathBuf> {
+    fn own_archive(&mut self, library: &str) -> Option<PathBuf> {
+        let reading = &mut self.reading;
         for folder in &self.folders {
             if let Some(exact) = library.strip_prefix(':') {
                 let path = folder.join(exact);
                 if path.is_file() {
-                    return inputs::is_own_archive(&path).then_some(path);
+                    return inputs::is_own_archive(&path, reading).then_some(path);
                 }
                 continue;
             }
@@ -308,21 +327,24 @@ impl<'o> Planner<'o> {
             }
             let path = folder.join(format!("lib{library}.a"));
             if path.is_file() {
-                return inputs::is_own_archive(&path).then_some(path);
+                return inputs::is_own_archive(&path, reading).then_some(path);
             }
         }
         None
     }
 
-    fn keep_file(&mut self, path: &Path) -> Option<KeptFile> {
-        let bytes = self.own.read(path).ok()?;
-        Some(self.keep(file_name(path), bytes))
+    fn keep_file(&mut self, path: &Path) -> Result<Option<KeptFile>, PlanError> {
+        let bytes = self.own.read(path).ok();
+        bytes.map(|bytes| self.keep(path, bytes)).transpose()
     }
 
-    fn keep(&mut self, name: String, bytes: Vec<u8>) -> KeptFile {
+    fn keep(&mut self, path: &Path, bytes: Vec<u8>) -> Result<KeptFile, PlanError> {
+        let left = self.keeping.checked_sub(bytes.len() as u64);
+        self.keeping = left.ok_or_else(|| PlanError::TooLarge(path.to_path_buf()))?;
         let blob = blobs::hash(&bytes);
         self.blobs.push(bytes);
-        KeptFile { name, blob }
+        let name = file_name(path);
+        Ok(KeptFile { name, blob })
     }
 
     fn take(&mut self, bitcode: &BlobId) -> Option<usize> {
@@ -332,18 +354,23 @@ impl<'o> Planner<'o> {
     /// Gives the sources of the link line the modules that no object accounted for.
     fn place_sources(&mut self, modules: &[EmbeddedModule]) {
         let mut free: Vec<usize> = self.unplaced.values().flatten().copied().collect();
-        free.sort_unstable();
-        for (item, name) in std::mem::take(&mut self.sources) {
-            let found = free
-                .iter()
-                .position(|index| main_file_name(&modules[*index].flags) == Some(&name));
-            if let Some(found) = found {
-                let index = free.remove(found);
-                self.items[item] = LinkItem::Modules(vec![index]);
-                for indices in self.unplaced.values_mut() {
-                    indices.retain(|candidate| *candidate != index);
-                }
+        // Asked for from the front, so the first of each name comes last.
+        free.sort_unstable_by_key(|index| Reverse(*index));
+        let mut of_name: HashMap<&str, Vec<usize>> = HashMap::new();
+        for index in free {
+            if let Some(name) = main_file_name(&modules[index].flags) {
+                of_name.entry(name).or_default().push(index);
             }
+        }
+        let mut placed = HashSet::new();
+        for (item, name) in std::mem::take(&mut self.sources) {
+            if let Some(index) = of_name.get_mut(&*name).and_then(Vec::pop) {
+                self.items[item] = LinkItem::Modules(vec![index]);
+                placed.insert(index);
+            }
+        }
+        for indices in self.unplaced.values_mut() {
+            indices.retain(|index| !placed.contains(index));
         }
     }
 

@@ -16,7 +16,8 @@ use std::path::{Path, PathBuf};
 use crate::error::StoreError;
 use crate::link_flags;
 use crate::manifest::{KeptFile, LinkItem};
-use crate::sandbox::Reach;
+use crate::own_files::open_regular;
+use crate::sandbox::{Limits, Reach};
 use crate::store::RegisteredBuild;
 use crate::tools::{self, ToolError};
 
@@ -78,6 +79,7 @@ pub fn relink(
     std::fs::create_dir(&made).map_err(RelinkError::Workspace)?;
     let mut reach = Reach::new(&made, &[]);
     reach.starts_linker = true;
+    reach.limits = Limits::WHOLE_PROGRAM;
     let mut kept = KeptFiles {
         build,
         folder: workspace.path(),
@@ -127,15 +129,20 @@ pub fn relink(
     let linked = made.join("linked");
     words.extend(["-o".into(), linked.clone().into()]);
     let driver = tools::driver_program(plan.driver);
-    tools::run(&driver, &words, "clang-19", &reach, manifest.sandbox()).map_err(|source| {
-        RelinkError::Link {
-            program: program(),
-            source,
-        }
+    let ran = build.tools().run(&driver, &words, "clang-19", &reach);
+    ran.map_err(|source| RelinkError::Link {
+        program: program(),
+        source,
     })?;
-    std::fs::copy(&linked, output)
-        .and_then(|_| std::fs::set_permissions(output, std::fs::Permissions::from_mode(0o755)))
-        .map_err(RelinkError::Workspace)
+    copy_made(&linked, output).map_err(RelinkError::Workspace)
+}
+
+/// Copies what the linker made, if that is a file and not a link to another one.
+fn copy_made(linked: &Path, output: &Path) -> std::io::Result<()> {
+    let opened = open_regular(linked);
+    let mut made = opened.map_err(|why| std::io::Error::other(why.to_string()))?;
+    std::io::copy(&mut made, &mut std::fs::File::create(output)?)?;
+    std::fs::set_permissions(output, std::fs::Permissions::from_mode(0o755))
 }
 
 /// The files that the linker may read because of a word: a shared object named by its

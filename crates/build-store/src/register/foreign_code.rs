@@ -25,6 +25,15 @@ impl ForeignInput {
     /// Reads an object file; anything else yields an input without functions.
     pub fn from_object(name: String, bytes: &[u8]) -> Self {
         let file: Option<ElfFile64<'_>> = ElfFile64::parse(bytes).ok();
+        // Many symbols may share one long name; those of real files take less than the file.
+        let mut left = bytes.len();
+        let mut fits = |name: &str| match left.checked_sub(name.len()) {
+            Some(less) => {
+                left = less;
+                true
+            }
+            None => false,
+        };
         ForeignInput {
             name,
             reason: reason(bytes, file.as_ref()),
@@ -32,6 +41,7 @@ impl ForeignInput {
                 .map(|file| functions(&file))
                 .unwrap_or_default()
                 .iter()
+                .take_while(|function| fits(function.name))
                 .map(|function| function.name.to_string())
                 .collect(),
         }

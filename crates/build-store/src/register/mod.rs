@@ -11,8 +11,10 @@ pub mod recompile;
 pub mod relocations;
 pub(crate) mod sources;
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use object::read::elf::ElfFile64;
 use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
@@ -27,13 +29,13 @@ use crate::link::record::{LINK_SECTION, LinkRecord};
 use crate::manifest::{BlobId, BuildManifest, ModuleEntry, SourceFile};
 use crate::own_files::{OwnFiles, Roots};
 use crate::sandbox::Sandbox;
-use crate::tools::ToolError;
+use crate::tools::{ToolError, Tools};
 use embedded::{EmbeddedModule, embedded_modules};
 use foreign_code::foreign_code;
 use formats::elf::is_x86_64;
-use prove::{ModuleProof, prove};
+use prove::{ModuleProof, ProofError, prove};
 use recompile::{compilation_directory, main_file_name};
-use sources::{PrefixMap, Unit};
+use sources::{NamedSources, PrefixMap, Unit};
 
 /// How far a registration has come.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,7 +59,7 @@ pub struct NewModule<'a> {
 
 /// Makes the graph of a build that is being registered; the error is a sentence
 /// that names what is wrong and what to do.
-pub type MakeGraph<'a> = &'a dyn Fn(&BuildId, &[NewModule<'_>]) -> Result<NewGraph, String>;
+pub type MakeGraph<'a> = &'a dyn Fn(&BuildId, &[NewModule<'_>], &Tools) -> Result<NewGraph, String>;
 
 /// A build that is ready to be written.
 pub struct PreparedBuild {
@@ -66,12 +68,14 @@ pub struct PreparedBuild {
     pub graph: Option<NewGraph>,
 }
 
-/// What whoever registers a binary says about it.
+/// The options of a registration.
 #[derive(Clone, Debug)]
 pub struct RegisterOptions {
     /// Where the program's own sources are.
     pub roots: Roots,
     pub sandbox: Sandbox,
+    /// How long compiler and other tools may run, all together.
+    pub time: Duration,
 }
 
 impl Default for RegisterOptions {
@@ -79,6 +83,7 @@ impl Default for RegisterOptions {
         RegisterOptions {
             roots: Roots::default(),
             sandbox: Sandbox::Required,
+            time: Tools::TIME,
         }
     }
 }
@@ -93,20 +98,20 @@ pub fn prepare(
     let bytes = read_binary(path)?;
     let (build_id, modules) = check(path, &bytes)?;
     let workspace = tempfile::tempdir().map_err(RegisterError::Workspace)?;
-    let sandbox = options.sandbox;
-    sandbox.check().map_err(ToolError::from)?;
-    let bytes = with_plain_debug_info(path, bytes, workspace.path(), sandbox)?;
+    options.sandbox.check().map_err(ToolError::from)?;
+    let tools = Tools::new(options.sandbox, options.time);
+    let bytes = with_plain_debug_info(path, bytes, workspace.path(), &tools)?;
     let damaged = |error: object::Error| RegisterError::Damaged {
         path: path.to_path_buf(),
         message: error.to_string(),
     };
     let file: ElfFile64<'_> = ElfFile64::parse(&*bytes).map_err(damaged)?;
-    let units = sources::units(&file);
-    let names = source_names(&modules, &units);
-    let maps = modules
-        .iter()
-        .flat_map(|module| sources::prefix_maps(&module.flags))
-        .collect();
+    let named = sources::named_sources(&file).map_err(|error| RegisterError::Damaged {
+        path: path.to_path_buf(),
+        message: error.to_string(),
+    })?;
+    let names = source_names(&modules, &named.units);
+    let maps = sources::prefix_maps(modules.iter().flat_map(|module| &module.flags));
     let claims = sources::claims(&modules, &names, &maps);
     let own = OwnFiles::new(&claims, &options.roots, path);
 
@@ -118,27 +123,30 @@ pub fn prepare(
         module,
     };
     progress(proving(0, String::new()));
-    let proofs = prove(&bytes, &modules, workspace.path(), sandbox, &mut |index| {
+    let proofs = prove(&bytes, &modules, workspace.path(), &tools, &mut |index| {
         done += 1;
         progress(proving(done, names[index].clone()));
     })
-    .map_err(damaged)?;
+    .map_err(|error| match error {
+        ProofError::Tool(error) => error.into(),
+        ProofError::Binary(error) => damaged(error),
+        ProofError::Grows { .. } => RegisterError::Damaged {
+            path: path.to_path_buf(),
+            message: error.to_string(),
+        },
+    })?;
     progress(Progress::Storing);
-    let graph =
-        match make_graph {
-            Some(make) => Some(make(&build_id, &new_modules(&modules, &names)).map_err(
-                |problem| RegisterError::NoGraph {
-                    path: path.to_path_buf(),
-                    problem,
-                },
-            )?),
-            None => None,
-        };
+    let no_graph = |problem| RegisterError::NoGraph {
+        path: path.to_path_buf(),
+        problem,
+    };
+    let make = |make: MakeGraph<'_>| make(&build_id, &new_modules(&modules, &names), &tools);
+    let graph = make_graph.map(make).transpose().map_err(no_graph)?;
 
     let mut kept = Kept::default();
     let (mut link, mut link_refused, mut foreign_inputs) = (None, None, Vec::new());
     if let Some(record) = link_record(&file) {
-        let planned = plan_link(&record, &modules, &own, sandbox)?;
+        let planned = plan_link(&record, &modules, &own, &tools)?;
         kept.blobs.extend(planned.blobs);
         foreign_inputs = planned.foreign;
         match planned.plan {
@@ -151,8 +159,8 @@ pub fn prepare(
         .flat_map(|proof| proof.defined.iter().map(String::as_str))
         .collect();
     let foreign_code = foreign_code(&file, &defined, &foreign_inputs);
-    let deployed = strip_for_deployment(&bytes, sandbox)?;
-    let (sources, files) = source_blobs(&units, &maps, &own, &mut kept);
+    let deployed = strip_for_deployment(&bytes, &tools)?;
+    let (sources, files) = source_blobs(&named, &maps, &own, &mut kept);
     let manifest = BuildManifest {
         format: BuildManifest::FORMAT,
         build_id,
@@ -167,7 +175,7 @@ pub fn prepare(
         files,
         link,
         link_refused,
-        without_sandbox: sandbox == Sandbox::Without,
+        without_sandbox: options.sandbox == Sandbox::Without,
         deployed: kept.add(deployed),
         binary: kept.add(bytes),
     };
@@ -257,12 +265,12 @@ fn with_plain_debug_info(
     path: &Path,
     bytes: Vec<u8>,
     workspace: &Path,
-    sandbox: Sandbox,
+    tools: &Tools,
 ) -> Result<Vec<u8>, RegisterError> {
     let size = uncompressed_size(path, &bytes)?;
     if size > 0 {
         let arguments = ["--decompress-debug-sections".into()];
-        objcopy(&bytes, workspace, &arguments, sandbox)
+        objcopy(&bytes, workspace, &arguments, tools)
     } else {
         Ok(bytes)
     }
@@ -310,22 +318,28 @@ fn link_record(file: &ElfFile64<'_>) -> Option<LinkRecord> {
 /// Full source paths of the modules: each is the first unit not yet taken that
 /// has the recorded directory and file name. Units and modules come in link order.
 fn source_names(modules: &[EmbeddedModule], units: &[Unit]) -> Vec<String> {
-    let mut taken = vec![false; units.len()];
+    let folder = |module: &EmbeddedModule| compilation_directory(&module.flags);
+    let folders: Vec<PathBuf> = modules
+        .iter()
+        .map(folder)
+        .map(Option::unwrap_or_default)
+        .collect();
+    // Names are asked for from the front, so the first unit of each comes last.
+    let mut free: HashMap<(&Path, &OsStr), Vec<usize>> = HashMap::new();
+    for (index, unit) in units.iter().enumerate().rev() {
+        if let Some(name) = unit.source.file_name() {
+            let of_name = free.entry((&unit.directory, name)).or_default();
+            of_name.push(index);
+        }
+    }
     modules
         .iter()
-        .map(|module| {
+        .zip(&folders)
+        .map(|(module, directory)| {
             let name = main_file_name(&module.flags).unwrap_or("unknown");
-            let directory = compilation_directory(&module.flags).unwrap_or_default();
-            let unit = (0..units.len()).find(|index| {
-                !taken[*index]
-                    && units[*index].directory == directory
-                    && units[*index].source.file_name() == Some(name.as_ref())
-            });
-            match unit {
-                Some(index) => {
-                    taken[index] = true;
-                    units[index].source.display().to_string()
-                }
+            let of_name = free.get_mut(&(directory, OsStr::new(name)));
+            match of_name.and_then(Vec::pop) {
+                Some(index) => units[index].source.display().to_string(),
                 None => directory.join(name).display().to_string(),
             }
         })
@@ -336,19 +350,17 @@ type Sources = BTreeMap<String, BlobId>;
 type SourceFiles = BTreeMap<String, SourceFile>;
 
 fn source_blobs(
-    units: &[Unit],
+    named: &NamedSources,
     maps: &BTreeSet<PrefixMap>,
     own: &OwnFiles,
     kept: &mut Kept,
 ) -> (Sources, SourceFiles) {
     let (mut sources, mut files) = (Sources::new(), SourceFiles::new());
-    let named: BTreeSet<_> = units
-        .iter()
-        .flat_map(|unit| unit.files.iter().chain([&unit.source]))
-        // `<stdin>` and `<built-in>` are no files.
-        .filter(|path| !path.to_string_lossy().ends_with('>'))
-        .collect();
-    for path in named {
+    let main = named.units.iter().map(|unit| &unit.source);
+    let all: BTreeSet<_> = named.files.iter().chain(main).collect();
+    // `<stdin>` and `<built-in>` are no files.
+    let is_file = |path: &&&PathBuf| !path.to_string_lossy().ends_with('>');
+    for path in all.iter().filter(is_file) {
         let (file, text) = sources::source_file(path, maps, own);
         let name = path.display().to_string();
         if let Some(text) = text {

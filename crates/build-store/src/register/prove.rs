@@ -28,7 +28,8 @@ use crate::register::embedded::EmbeddedModule;
 use crate::register::flags;
 use crate::register::recompile::{self, Stage};
 use crate::register::relocations::{equal_outside, masked_bytes};
-use crate::sandbox::Sandbox;
+use crate::sandbox::Limits;
+use crate::tools::{ToolError, Tools, read_made};
 use formats::elf_functions::{Function, functions};
 
 /// What the proof says about one module.
@@ -43,6 +44,17 @@ pub struct ModuleProof {
     pub defined: Vec<String>,
 }
 
+/// Why there is no proof at all; what is wrong with one module is in its status.
+#[derive(Debug, thiserror::Error)]
+pub enum ProofError {
+    #[error(transparent)]
+    Binary(#[from] object::Error),
+    #[error(transparent)]
+    Tool(#[from] ToolError),
+    #[error("its modules grow to more than {megabytes} MiB when they are optimised")]
+    Grows { megabytes: u64 },
+}
+
 /// Module compilations that run at a time: they need memory more than anything.
 const WORKERS: usize = 2;
 
@@ -51,9 +63,9 @@ pub fn prove(
     binary: &[u8],
     modules: &[EmbeddedModule],
     workspace: &Path,
-    sandbox: Sandbox,
+    tools: &Tools,
     progress: &mut dyn FnMut(usize),
-) -> Result<Vec<ModuleProof>, object::Error> {
+) -> Result<Vec<ModuleProof>, ProofError> {
     let file: ElfFile64<'_> = ElfFile64::parse(binary)?;
     let mut linked: HashMap<&str, Vec<Function<'_>>> = HashMap::new();
     for function in functions(&file)
@@ -72,6 +84,10 @@ pub fn prove(
     let mut compared: Vec<Option<Compared>> = Vec::new();
     compared.resize_with(modules.len(), || None);
     let next = AtomicUsize::new(0);
+    let mut failed: Option<ProofError> = None;
+    let given: usize = modules.iter().map(|module| module.bitcode.len()).sum();
+    let most = most_optimised(given as u64);
+    let mut optimised: u64 = 0;
     std::thread::scope(|scope| {
         let (sender, receiver) = mpsc::channel();
         for _ in 0..WORKERS.min(modules.len()) {
@@ -82,7 +98,7 @@ pub fn prove(
                     let Some(module) = modules.get(index) else {
                         break;
                     };
-                    let result = compare_module(module, index, workspace, sandbox, linked);
+                    let result = compare_module(module, index, workspace, tools, linked);
                     if sender.send((index, result)).is_err() {
                         break;
                     }
@@ -90,11 +106,28 @@ pub fn prove(
             });
         }
         drop(sender);
+        // With the loop ends the receiver, and with it each worker.
         for (index, result) in receiver {
+            let result = match result {
+                Ok(result) => result,
+                Err(error) => {
+                    failed = Some(error.into());
+                    break;
+                }
+            };
+            optimised += result.optimised.as_ref().map_or(0, |it| it.len() as u64);
+            if optimised > most {
+                let megabytes = most >> 20;
+                failed = Some(ProofError::Grows { megabytes });
+                break;
+            }
             compared[index] = Some(result);
             progress(index);
         }
     });
+    if let Some(error) = failed {
+        return Err(error);
+    }
 
     let accounted_for: HashSet<u64> = compared
         .iter()
@@ -106,6 +139,14 @@ pub fn prove(
         .flatten()
         .map(|module| module.conclude(&linked.functions, &accounted_for))
         .collect())
+}
+
+/// Bytes of optimised bitcode that modules of so many bytes may come to, all together: all
+/// of it is held until the store is written. Real programs stay below twice as much.
+fn most_optimised(given: u64) -> u64 {
+    const MOST_TIMES: u64 = 16;
+    const SMALL: u64 = 256 << 20;
+    given.saturating_mul(MOST_TIMES).saturating_add(SMALL)
 }
 
 /// What modules are compared with.
@@ -180,48 +221,24 @@ impl Compared {
     }
 }
 
+/// Compares one module; an error ends the whole proof.
 fn compare_module(
     module: &EmbeddedModule,
     index: usize,
     workspace: &Path,
-    sandbox: Sandbox,
+    tools: &Tools,
     linked: &Linked<'_>,
-) -> Compared {
+) -> Result<Compared, ToolError> {
     if let Err(refused) = flags::for_bitcode(&module.flags) {
-        return Compared::failed(format!("of its compiler flags, {refused}"));
+        let reason = format!("of its compiler flags, {refused}");
+        return Ok(Compared::failed(reason));
     }
     // A folder for each module: what reads one must not write what is read of another.
     let folder = workspace.join(index.to_string());
-    let path = |extension: &str| folder.join(format!("module.{extension}"));
-    let (embedded, optimised, object) = (path("bc"), path("opt.bc"), path("o"));
-    let compiled = std::fs::create_dir(&folder)
-        .and_then(|()| std::fs::write(&embedded, &module.bitcode))
-        .map_err(|error| format!("{} could not be written: {error}", embedded.display()))
-        .and_then(|()| {
-            let stage = Stage::Optimise;
-            recompile::compile(&module.flags, stage, &embedded, &optimised, sandbox)
-                .map_err(|error| format!("its bitcode does not compile again: {error}"))
-        })
-        .and_then(|()| {
-            recompile::compile(
-                &module.flags,
-                Stage::ObjectFromOptimised,
-                &optimised,
-                &object,
-                sandbox,
-            )
-            .map_err(|error| format!("its optimised bitcode does not compile: {error}"))
-        })
-        .and_then(|()| {
-            let read = |path: &Path| {
-                std::fs::read(path)
-                    .map_err(|error| format!("{} could not be read: {error}", path.display()))
-            };
-            Ok((read(&optimised)?, read(&object)?))
-        });
+    let compiled = compile_twice(module, &folder, tools);
     // Only to bound the disk use of large builds; the workspace goes anyway.
     let _ = std::fs::remove_dir_all(&folder);
-    match compiled {
+    Ok(match compiled? {
         Err(reason) => Compared::failed(reason),
         Ok((optimised, object)) => match compare_object(&object, linked) {
             Ok(compared) => Compared {
@@ -235,7 +252,51 @@ fn compare_module(
                 ))
             },
         },
+    })
+}
+
+/// A module's optimised bitcode and object, or why there are none.
+type Recompiled = Result<(Vec<u8>, Vec<u8>), String>;
+
+fn compile_twice(
+    module: &EmbeddedModule,
+    folder: &Path,
+    tools: &Tools,
+) -> Result<Recompiled, ToolError> {
+    let path = |extension: &str| folder.join(format!("module.{extension}"));
+    let (embedded, optimised, object) = (path("bc"), path("opt.bc"), path("o"));
+    let written =
+        std::fs::create_dir(folder).and_then(|()| std::fs::write(&embedded, &module.bitcode));
+    if let Err(error) = written {
+        let reason = format!("{} could not be written: {error}", embedded.display());
+        return Ok(Err(reason));
     }
+    let stages = [
+        (
+            Stage::Optimise,
+            &embedded,
+            &optimised,
+            "its bitcode does not compile again",
+        ),
+        (
+            Stage::ObjectFromOptimised,
+            &optimised,
+            &object,
+            "its optimised bitcode does not compile",
+        ),
+    ];
+    for (stage, from, to, problem) in stages {
+        match recompile::compile(&module.flags, stage, from, to, tools) {
+            Ok(()) => {}
+            Err(error @ ToolError::OutOfTime { .. }) => return Err(error),
+            Err(error) => return Ok(Err(format!("{problem}: {error}"))),
+        }
+    }
+    let read = |path: &Path| {
+        read_made(path, Limits::TOOL)
+            .map_err(|error| format!("{} could not be read: {error}", path.display()))
+    };
+    Ok(read(&optimised).and_then(|optimised| Ok((optimised, read(&object)?))))
 }
 
 fn compare_object(object: &[u8], linked: &Linked<'_>) -> Result<Compared, object::Error> {

@@ -1,7 +1,7 @@
 //! Compiling a module again from its bitcode, with the flags it was compiled with.
 //!
 //! `clang -cc1` is run directly: the driver would rewrite flags. Which of the
-//! recorded flags it gets is said in `flags.rs`. Use-list order is written out
+//! recorded flags it gets is decided in `flags.rs`. Use-list order is written out
 //! with optimised bitcode, because code generation depends on it and bitcode
 //! does not keep it by itself.
 //!
@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 
 use crate::link::record::Driver;
 use crate::register::flags;
-use crate::sandbox::{Reach, Sandbox};
-use crate::tools::{self, ToolError};
+use crate::sandbox::Reach;
+use crate::tools::{self, ToolError, Tools};
 
 /// What to make of a module's bitcode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub fn compile(
     stage: Stage,
     input: &Path,
     output: &Path,
-    sandbox: Sandbox,
+    tools: &Tools,
 ) -> Result<(), ToolError> {
     let mut arguments: Vec<OsString> = vec!["-cc1".into()];
     arguments.extend(flags::for_bitcode(flags)?.into_iter().map(OsString::from));
@@ -50,7 +50,7 @@ pub fn compile(
     let reach = Reach::new(folder, &[&input]);
     arguments.extend([input.into(), "-o".into(), output.clone().into()]);
     let clang = tools::driver_program(Driver::C);
-    tools::run(&clang, &arguments, "clang-19", &reach, sandbox)
+    tools.run(&clang, &arguments, "clang-19", &reach)
 }
 
 fn absolute(path: &Path) -> PathBuf {

@@ -29,61 +29,115 @@ pub struct Unit {
     pub source: PathBuf,
     /// The compilation directory.
     pub directory: PathBuf,
-    /// All files its line table mentions, made absolute likewise.
-    pub files: BTreeSet<PathBuf>,
 }
 
-/// The units of `file`, in the order of its debug info. A unit that cannot be
-/// read is left out: its module is proven all the same, only its text is missing.
-pub fn units(file: &ElfFile64<'_>) -> Vec<Unit> {
+/// What debug info says of source files.
+#[derive(Debug, Default)]
+pub struct NamedSources {
+    /// In the order of debug info.
+    pub units: Vec<Unit>,
+    /// All files that line tables mention, made absolute likewise.
+    pub files: BTreeSet<PathBuf>,
+    /// Bytes of all of these paths.
+    kept: usize,
+    /// Bytes of all paths that were put together, repeated ones too.
+    composed: usize,
+}
+
+/// More paths than any program has: a few bytes of a table can repeat a long folder.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("its debug info names source files by more than {} MiB of paths", MOST_KEPT >> 20)]
+pub struct TooManyNames;
+
+/// No file can be opened by a longer path (`PATH_MAX`).
+const MOST_PATH: usize = 4096;
+const MOST_KEPT: usize = 512 << 20;
+const MOST_COMPOSED: usize = 16 * MOST_KEPT;
+
+/// What debug info of `file` says. A unit that cannot be read is left out: its module is
+/// proven all the same, only its text is missing.
+pub fn named_sources(file: &ElfFile64<'_>) -> Result<NamedSources, TooManyNames> {
     let load = |id: gimli::SectionId| -> Result<Cow<'_, [u8]>, gimli::Error> {
         Ok(file
             .section_by_name(id.name())
             .and_then(|section| section.uncompressed_data().ok())
             .unwrap_or_default())
     };
+    let mut named = NamedSources::default();
     let Ok(sections) = gimli::DwarfSections::load(load) else {
-        return Vec::new();
+        return Ok(named);
     };
     let dwarf = sections.borrow(|section| EndianSlice::new(section, LittleEndian));
-    let mut found = Vec::new();
     let mut headers = dwarf.units();
     while let Ok(Some(header)) = headers.next() {
         if let Ok(unit) = dwarf.unit(header) {
-            found.extend(read_unit(&dwarf, &unit));
+            named.read_unit(&dwarf, &unit)?;
         }
     }
-    found
+    Ok(named)
 }
 
-fn read_unit<'d>(dwarf: &gimli::Dwarf<Slice<'d>>, unit: &gimli::Unit<Slice<'d>>) -> Option<Unit> {
-    let text = |slice: &Slice<'d>| Some(slice.to_string_lossy().into_owned());
-    let directory = PathBuf::from(unit.comp_dir.as_ref().and_then(text).unwrap_or_default());
-    let name = unit.name.as_ref().and_then(text)?;
-    let mut files = BTreeSet::new();
-    if let Some(program) = &unit.line_program {
-        let header = program.header();
-        for entry in header.file_names() {
-            let Some(name) = dwarf
-                .attr_string(unit, entry.path_name())
-                .ok()
-                .and_then(|slice| text(&slice))
-            else {
-                continue;
-            };
-            let folder = entry
-                .directory(header)
-                .and_then(|value| dwarf.attr_string(unit, value).ok())
-                .and_then(|slice| text(&slice))
-                .unwrap_or_default();
-            files.insert(normalised(&directory.join(folder).join(name)));
+impl NamedSources {
+    fn read_unit<'d>(
+        &mut self,
+        dwarf: &gimli::Dwarf<Slice<'d>>,
+        unit: &gimli::Unit<Slice<'d>>,
+    ) -> Result<(), TooManyNames> {
+        let directory = unit.comp_dir.as_ref().map_or(&[][..], EndianSlice::slice);
+        let Some(name) = &unit.name else {
+            return Ok(());
+        };
+        let Some(source) = self.compose(&[directory, name.slice()])? else {
+            return Ok(());
+        };
+        if let Some(program) = &unit.line_program {
+            let header = program.header();
+            for entry in header.file_names() {
+                let Ok(name) = dwarf.attr_string(unit, entry.path_name()) else {
+                    continue;
+                };
+                let folder = entry
+                    .directory(header)
+                    .and_then(|value| dwarf.attr_string(unit, value).ok());
+                let folder = folder.as_ref().map_or(&[][..], EndianSlice::slice);
+                if let Some(path) = self.compose(&[directory, folder, name.slice()])? {
+                    self.keep(&path)?;
+                    self.files.insert(path);
+                }
+            }
+        }
+        let directory = PathBuf::from(String::from_utf8_lossy(directory).into_owned());
+        self.keep(&directory)?;
+        self.keep(&source)?;
+        self.units.push(Unit { source, directory });
+        Ok(())
+    }
+
+    /// The path of these parts; none if it is so long that it names no file.
+    fn compose(&mut self, parts: &[&[u8]]) -> Result<Option<PathBuf>, TooManyNames> {
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        if length > MOST_PATH {
+            return Ok(None);
+        }
+        self.composed = self.composed.saturating_add(length);
+        if self.composed > MOST_COMPOSED {
+            return Err(TooManyNames);
+        }
+        let parts = parts.iter().map(|part| String::from_utf8_lossy(part));
+        let path = parts.fold(PathBuf::new(), |path, part| path.join(&*part));
+        Ok(Some(normalised(&path)))
+    }
+
+    /// Counts a path that stays, unless it is there.
+    fn keep(&mut self, path: &Path) -> Result<(), TooManyNames> {
+        if !self.files.contains(path) {
+            self.kept = self.kept.saturating_add(path.as_os_str().len());
+        }
+        match self.kept > MOST_KEPT {
+            true => Err(TooManyNames),
+            false => Ok(()),
         }
     }
-    Some(Unit {
-        source: normalised(&directory.join(name)),
-        directory,
-        files,
-    })
 }
 
 /// Removes `.` and resolves `..` as text: debug info may name folders that are gone.
@@ -105,28 +159,35 @@ pub fn normalised(path: &Path) -> PathBuf {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct PrefixMap {
     from: String,
-    to: String,
+    /// Normalised.
+    to: PathBuf,
 }
 
-/// The `-fdebug-prefix-map` options among a module's flags.
-pub fn prefix_maps(flags: &[String]) -> Vec<PrefixMap> {
-    flags
-        .iter()
-        .filter_map(|flag| flag.strip_prefix("-fdebug-prefix-map="))
-        .filter_map(|map| map.split_once('='))
-        .map(|(from, to)| PrefixMap {
+/// The `-fdebug-prefix-map` options of some modules. Builds have one or two; each path is
+/// tried with each of them, so further ones than so many are not used.
+pub fn prefix_maps<'f>(flags: impl Iterator<Item = &'f String>) -> BTreeSet<PrefixMap> {
+    const MOST: usize = 64;
+    let mut maps = BTreeSet::new();
+    let texts = flags.filter_map(|flag| flag.strip_prefix("-fdebug-prefix-map="));
+    for (from, to) in texts.filter_map(|map| map.split_once('=')) {
+        if maps.len() == MOST {
+            break;
+        }
+        maps.insert(PrefixMap {
             from: from.to_string(),
-            to: to.to_string(),
-        })
-        .collect()
+            to: normalised(Path::new(to)),
+        });
+    }
+    maps
 }
 
 /// Where the file that debug info calls `path` may be: there, or where it was before
 /// `maps` rewrote it.
 pub fn places(path: &Path, maps: &BTreeSet<PrefixMap>) -> Vec<PathBuf> {
     let unmapped = maps.iter().filter_map(|map| {
-        let to = normalised(Path::new(&map.to));
-        Some(Path::new(&map.from).join(path.strip_prefix(to).ok()?))
+        let rest = path.strip_prefix(&map.to).ok()?;
+        let length = map.from.len() + rest.as_os_str().len();
+        (length <= MOST_PATH).then(|| Path::new(&map.from).join(rest))
     });
     let mut places: Vec<PathBuf> = std::iter::once(path.to_path_buf())
         .chain(unmapped)
@@ -212,10 +273,36 @@ mod tests {
 
     #[test]
     fn a_prefix_map_is_undone() {
-        let maps = prefix_maps(&["-fdebug-prefix-map=/build=.".to_string()]);
-        let maps = maps.into_iter().collect();
+        let maps = prefix_maps([&"-fdebug-prefix-map=/build=.".to_string()].into_iter());
         let place = normalised(Path::new("./a.c"));
         assert_eq!(places(&place, &maps), [Path::new("/build/a.c")]);
         assert_eq!(places(Path::new("/b.c"), &maps), [Path::new("/b.c")]);
+    }
+
+    /// A few bytes of a table name a long folder again and again.
+    #[test]
+    fn paths_that_would_take_gigabytes_are_refused_and_those_of_no_file_left_out() {
+        let mut named = NamedSources::default();
+        let long = "/folder".repeat(500);
+        let mut add = |name: &str, kept: usize| {
+            named.kept = kept;
+            let path = named.compose(&[long.as_bytes(), name.as_bytes()])?;
+            let path = path.expect("a path");
+            named.keep(&path)?;
+            named.files.insert(path);
+            Ok(())
+        };
+        assert_eq!(add("a.c", 0), Ok(()));
+        assert_eq!(add("a.c", MOST_KEPT), Ok(()), "it is there already");
+        assert_eq!(add("b.c", MOST_KEPT), Err(TooManyNames));
+        let mut named = NamedSources::default();
+        let longer = "/folder".repeat(600);
+        assert_eq!(named.compose(&[longer.as_bytes(), b"a.c"]), Ok(None));
+        assert_eq!(
+            named.compose(&[b"/a", b"b/.", b"../c.h"]),
+            Ok(Some("/a/c.h".into()))
+        );
+        named.composed = MOST_COMPOSED;
+        assert_eq!(named.compose(&[b"/a"]), Err(TooManyNames));
     }
 }

@@ -7,13 +7,14 @@
 
 use super::short;
 use anyhow::{Context, Result, bail};
+use formats::statement_map::StatementMap;
 use nix::sys::signal::Signal;
 use pt_decoder::worker::Answer;
-use pt_decoder::{AddressSpaces, PerfRecording, StatementMap};
+use pt_decoder::{AddressSpaces, PerfRecording};
 use sketch_model::{
-    AgentId, BuildId, ClockTie, Execution, FailureKind, FailureReport, Gap, Mapping, Outcome,
-    PtRecord, RunId, RunRecord, RuntimeAddress, Schema, StackFrame, ThreadStack, ThreadStatements,
-    Tier, WatchRecord, WatchRefusal,
+    AgentId, BuildId, Capabilities, ClockTie, Execution, FailureKind, FailureReport, Gap, Mapping,
+    Outcome, PtRecord, RunId, RunRecord, RuntimeAddress, Schema, StackFrame, ThreadStack,
+    ThreadStatements, WatchRecord, WatchRefusal,
 };
 
 pub fn run_record(
@@ -52,7 +53,7 @@ pub fn run_record(
         id: RunId(format!("perf-{host}-{pid}-{first}")),
         agent: AgentId(format!("perf on {host}")),
         build,
-        tier: Tier::IntelPt,
+        capabilities: Capabilities::intel_pt(),
         execution: Execution::Original,
         sampling_probability: 1.0,
         outcome,

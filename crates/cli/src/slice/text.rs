@@ -81,7 +81,10 @@ fn add_entry(
     );
     if let Some(why) = &entry.why {
         let parent = slice.entry(why.parent).map(|p| &p.statement.location);
-        let parent = parent.map_or_else(|| "a statement further on".to_owned(), |p| p.to_string());
+        let parent = parent.map_or_else(
+            || "a statement that is not listed".to_owned(),
+            |p| p.to_string(),
+        );
         let _ = writeln!(out, "    {} {}", why.kind, printable(&parent));
     }
     let line = statement.location.line;

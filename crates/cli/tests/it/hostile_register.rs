@@ -13,6 +13,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 const MAIN: (&str, &str) = (
     "main.c",
@@ -429,4 +430,56 @@ fn without_landlock_registration_refuses_unless_told() {
         .unwrap();
     let list = String::from_utf8(list.stdout).unwrap();
     assert!(list.contains("2/2 proven, without sandbox"), "{list}");
+}
+
+/// Assembly can bring any file into an object that can be opened: without end, or such
+/// that the compiler waits for itself.
+#[test]
+fn assembly_that_waits_or_reads_without_end_does_not_keep_registration() {
+    for file in ["/proc/self/fd/2", "/dev/zero", "/dev/urandom"] {
+        let place = Place::new(&[MAIN, TWICE]);
+        place.run_ok("failsketch-cc -O2 main.c twice.c -o prog");
+        place.run_ok("failsketch-cc -O2 -c main.c -o main.o");
+        place.run_ok("clang-19 -O2 -S -emit-llvm -Xclang -disable-llvm-passes twice.c -o twice.ll");
+        let assembly = format!("module asm \".incbin \\22{file}\\22\"\n");
+        let text = [place.read("twice.ll"), assembly.into_bytes()].concat();
+        std::fs::write(place.path("twice.ll"), text).unwrap();
+        // It does not look into assembly, as the compiler would.
+        place.run_ok("llvm-as-19 twice.ll -o twice.bc");
+        let main = section(&place.read("main.o"), ".failsketch.bc");
+        let both = [main, place.read("twice.bc")].concat();
+        replace_section(&place, "prog", ".failsketch.bc", &both);
+
+        let start = Instant::now();
+        let manifest = registered(&place);
+        assert!(start.elapsed() < Duration::from_secs(60), "{file}");
+        let ModuleStatus::Untrackable { reason } = &manifest.modules[1].status else {
+            panic!("{file}: is trackable");
+        };
+        assert!(reason.contains(file), "{reason}");
+        assert_eq!(manifest.modules[0].status, ModuleStatus::Trackable);
+    }
+}
+
+/// A compiler that waits for ever, and a registration that has little time for all of it.
+#[test]
+fn a_registration_whose_tools_take_too_long_altogether_is_refused() {
+    let wait = "#include <unistd.h>\nint main(void) { for (;;) pause(); }\n";
+    let place = Place::new(&[MAIN, TWICE, ("wait.c", wait)]);
+    place.run_ok("clang-19 -O2 wait.c -o wait");
+    place.run_ok("failsketch-cc -O2 main.c twice.c -o prog");
+    let start = Instant::now();
+    let output = place
+        .command(&format!(
+            "{FAILSKETCH} register prog --hours 0.0005 --store"
+        ))
+        .arg(place.store())
+        .env("FAILSKETCH_CLANG", place.path("wait"))
+        .output()
+        .unwrap();
+    assert!(start.elapsed() < Duration::from_secs(60));
+    let said = sentence(&output);
+    assert!(said.contains("have run for 0.0005 h altogether"), "{said}");
+    assert!(said.contains("--hours"), "{said}");
+    assert!(!place.store().exists());
 }

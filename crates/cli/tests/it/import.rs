@@ -5,11 +5,12 @@
 use crate::support::serving::Serving;
 use crate::support::{FAILSKETCH, Place};
 use flate2::read::GzDecoder;
-use pt_decoder::StatementMap;
+use formats::address_map::AddressMap;
+use formats::elf::build_id;
 use pt_decoder::worker::{Answer, Job, Limits, WorkerError, decode_isolated, run_job};
 use sketch_model::{
-    BuildId, CpuModel, FailureKind, Outcome, PtBuffer, PtRecord, RunRecord, SidebandKind,
-    StatementId, Tier,
+    BuildId, Capabilities, CpuModel, FailureKind, Outcome, PtBuffer, PtRecord, RunRecord,
+    SidebandKind, StatementId,
 };
 use std::io::Read;
 use std::path::Path;
@@ -164,7 +165,8 @@ fn a_crash_comes_back_as_statements_and_as_a_failure() {
         );
 
         let run: RunRecord = serde_json::from_slice(&place.read("run.json")).unwrap();
-        assert_eq!((&run.build, run.tier), (&build, Tier::IntelPt));
+        let offers = Capabilities::intel_pt();
+        assert_eq!((&run.build, &run.capabilities), (&build, &offers));
         let Outcome::Failure(failure) = &run.outcome else {
             panic!("{:?}", run.outcome);
         };
@@ -174,7 +176,9 @@ fn a_crash_comes_back_as_statements_and_as_a_failure() {
         };
         assert_eq!(failure.kind, kind);
         let frame = &failure.threads[0].frames[0];
-        let map = StatementMap::new(&place.read("crash"), |_, _, line| Some(StatementId(line)));
+        let binary = place.read("crash");
+        let build = build_id(&binary).unwrap();
+        let map = AddressMap::read(&binary, &build, |_, _, line| Some(StatementId(line)));
         let failing = map.unwrap().statement_at(frame.lookup).unwrap();
         assert_eq!(failing, StatementId(line_of("// FAILS")), "{flags}");
         assert_eq!(run.pt.unwrap().buffers, record.buffers);

@@ -2,7 +2,7 @@
 
 use crate::support::{FAILSKETCH, Place};
 use build_store::BuildStore;
-use sketch_model::{Tier, TrackingPlan};
+use sketch_model::{Capabilities, TrackingPlan};
 
 const PROGRAM: (&str, &str) = (
     "main.c",
@@ -57,8 +57,8 @@ fn the_plans_of_a_statement_are_printed_and_compared() {
         "σ is 2 at first"
     );
     for part in [
-        "sigma 2 variant 0 for inline probes and watchpoints\n",
-        "sigma 2 variant 1 for inline probes\n",
+        "sigma 2 variant 0 for hooks and watchpoints\n",
+        "sigma 2 variant 1 for hooks\n",
         "watch 0 level\n",
         "watch - level\n",
         "main main.c:8",
@@ -69,7 +69,8 @@ fn the_plans_of_a_statement_are_printed_and_compared() {
     let json = plan(&place, &id, "--at main.c:8 --variant 1 --format json").unwrap();
     let plans: Vec<TrackingPlan> = serde_json::from_str(&json).unwrap();
     assert_eq!(plans.len(), 1);
-    assert_eq!((plans[0].tier, plans[0].watched.len()), (Tier::Inline, 0));
+    assert_eq!(plans[0].wants, Capabilities::hooks());
+    assert_eq!(plans[0].watched.len(), 0);
     assert!(text.contains(&format!("plan {}\n", plans[0].version())));
 
     let difference = plan(&place, &id, "--at main.c:8 --sigma 1 --diff 9 --variant 0").unwrap();

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 
 use crate::support::Place;
 use build_store::relink;
-use build_store::sandbox::Sandbox;
 use build_store::{BuildStore, RegisteredBuild, Stage, compile};
 use object::read::elf::ElfFile64;
 use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
@@ -32,7 +31,7 @@ fn objects(build: &RegisteredBuild, folder: &tempfile::TempDir) -> Vec<PathBuf> 
             let object = folder.path().join(format!("{index}.o"));
             std::fs::write(&bitcode, build.optimised_bitcode(index).unwrap()).unwrap();
             let stage = Stage::ObjectFromOptimised;
-            compile(&module.flags, stage, &bitcode, &object, Sandbox::Required).unwrap();
+            compile(&module.flags, stage, &bitcode, &object, &build.tools()).unwrap();
             object
         })
         .collect()

@@ -163,6 +163,8 @@ fn what_a_build_is_called_is_seen_and_does_nothing() {
     ));
     let registered = place.register("nasty\x1b]0;owned\x07");
     assert!(registered.status.success(), "{registered:?}");
+    let said = inert(registered);
+    assert!(said.contains("nasty\\u{1b}]0;owned\\u{7}"), "{said}");
     let run = |arguments: &[&str]| {
         let mut command = place.command(&format!("{FAILSKETCH} {}", arguments[0]));
         let output = command
@@ -187,4 +189,23 @@ fn what_a_build_is_called_is_seen_and_does_nothing() {
     for format in ["text", "json"] {
         run(&[&["plan", "--format", format], &of[..]].concat());
     }
+}
+
+/// Whoever hands over a file chose what its sources are called.
+#[test]
+fn what_a_refused_module_is_called_is_seen_and_does_nothing() {
+    let place = Place::new(&[]);
+    let source = "n\x1b]0;owned\x07\u{202e}.c";
+    std::fs::write(place.path(source), "int main(void) { return 0; }\n").expect("a file");
+    place.run_ok(&format!("failsketch-cc -O0 {source} -o nasty"));
+    let output = place
+        .command(&format!("{FAILSKETCH} register nasty --store"))
+        .arg(place.store())
+        .env("FAILSKETCH_CLANG", "/bin/false")
+        .output();
+    let shown = inert(output.expect("failsketch"));
+    assert!(
+        shown.contains("n\\u{1b}]0;owned\\u{7}\\u{202e}.c is untrackable"),
+        "{shown}"
+    );
 }

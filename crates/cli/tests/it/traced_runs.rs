@@ -4,11 +4,12 @@
 //! separates failing from successful runs. No tracked build ever runs.
 
 use crate::support::{FAILSKETCH, Place};
+use build_analysis::{BitcodeReader, StoredBuilds};
 use sketch_model::{
     CampaignState, CampaignSummary, CpuModel, FailureSketch, Gap, Predictor, PredictorClass,
     PtBuffer, PtRecord, RunId, RunRecord, SidebandKind,
 };
-use sketch_server::{EngineHandle, LlvmWorkshop, ServerConfig, serve_with};
+use sketch_server::{EngineHandle, ServerConfig, serve_with};
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -156,10 +157,13 @@ impl Server {
     fn start(place: &Place, data: &Path) -> Server {
         let listen = "127.0.0.1:0".parse().unwrap();
         let config = ServerConfig {
-            trace_worker: Some(PathBuf::from(FAILSKETCH)),
+            worker: Some(PathBuf::from(FAILSKETCH)),
             ..ServerConfig::new(data, &place.store(), listen)
         };
-        let workshop = Arc::new(LlvmWorkshop::open(&place.store()));
+        let reader = BitcodeReader {
+            command: config.worker.clone(),
+        };
+        let builds = Arc::new(StoredBuilds::open(&place.store(), reader));
         let runtime = Abandoned(Some(Runtime::new().unwrap()));
         let (stop, stopped) = oneshot::channel::<()>();
         let (ready, started) = std::sync::mpsc::channel();
@@ -168,7 +172,7 @@ impl Server {
                 let _ = stopped.await;
             };
             let ready = move |address, engine| ready.send((address, engine)).unwrap();
-            serve_with(config, workshop, stopped, ready).await.unwrap();
+            serve_with(config, builds, stopped, ready).await.unwrap();
         });
         let (address, engine) = started.recv().expect("the server starts");
         Server {

@@ -1,7 +1,7 @@
 //! What runs count as, and how many of each kind there are.
 
 use serde::{Deserialize, Serialize};
-use sketch_model::{RunRecord, Tier, TrackingPlan};
+use sketch_model::{Capabilities, RunRecord, TrackingPlan};
 
 /// What a run counted as, once it had been looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,12 +56,13 @@ pub struct RunCounts {
 }
 
 /// A plan of the current iteration, with the runs that used it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PlanRuns {
     /// The plan's number, [`TrackingPlan::variant`].
     pub plan: u32,
-    /// What it asks of an agent.
-    pub tier: Tier,
+    /// What it asks of a machine.
+    #[serde(rename = "tier")]
+    pub wants: Capabilities,
     pub failing: u64,
     pub successful: u64,
     /// Runs that failed in another way.
@@ -72,10 +73,10 @@ pub struct PlanRuns {
 }
 
 impl PlanRuns {
-    pub fn new(plan: u32, tier: Tier) -> PlanRuns {
+    pub fn new(plan: u32, wants: Capabilities) -> PlanRuns {
         PlanRuns {
             plan,
-            tier,
+            wants,
             failing: 0,
             successful: 0,
             otherwise: 0,
@@ -87,7 +88,7 @@ impl PlanRuns {
     pub fn of(plan: &TrackingPlan) -> PlanRuns {
         PlanRuns {
             audit: plan.audit,
-            ..PlanRuns::new(plan.variant, plan.tier)
+            ..PlanRuns::new(plan.variant, plan.wants.clone())
         }
     }
 

@@ -8,7 +8,6 @@ use super::failure::{LocatedFailure, is_abort};
 use super::promotion::Findings;
 use super::traced_runs::StoredTrace;
 use super::{BuildCounts, Campaign, Verdict};
-use crate::evidence::attribution::CodeMap;
 use crate::evidence::decoded_run::DecodedRun;
 use crate::evidence::executed::executed;
 use crate::evidence::intel_pt::{TracedInput, add_trace, of_trace};
@@ -19,10 +18,11 @@ use crate::ranking::stop_rule::{self, FAR_ENOUGH, IterationResult, Power, best_o
 use crate::ranking::{Nearness, rank};
 use crate::sketch::builder::{FailureWords, SketchInputs, build};
 use crate::sketch::explanation::{causes, explanation};
+use formats::address_map::AddressMap;
 use sketch_model::{
-    BestPredictor, CampaignId, Execution, FailureKind, FailureSketch, Gap, LocationName, Placement,
-    PlanCounts, PredictorClass, Privacy, Provenance, Ranking, RunRecord, Slice, Statement,
-    StatementId, Tier, TracedRun, TrackingPlan, VariantRef,
+    BestPredictor, CampaignId, Capabilities, Execution, FailureKind, FailureSketch, Gap,
+    LocationName, Placement, PlanCounts, PredictorClass, Privacy, Provenance, Ranking, RunRecord,
+    Slice, Statement, StatementId, TracedRun, TrackingPlan, VariantRef,
 };
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -30,15 +30,13 @@ use std::sync::Arc;
 /// Failing runs that are kept for drawing one of them.
 const DRAWABLE_KEPT: usize = 8;
 
-/// The binary of a build: what its addresses are, and its statements with their text.
-pub trait ProgramCode: Send + Sync {
-    fn code_map(&self) -> &dyn CodeMap;
-    fn statement(&self, id: StatementId) -> Option<Statement>;
-}
+/// A statement of a build with its text.
+pub type Describe = Arc<dyn Fn(StatementId) -> Option<Statement> + Send + Sync>;
 
 /// What one iteration has shown.
 pub struct Iteration {
     slice: Slice,
+    describe: Describe,
     /// By tracked build: runs of different ones are never pooled.
     tracked: BTreeMap<VariantRef, Stratum>,
     /// P itself, where traces tell of it.
@@ -67,7 +65,7 @@ struct Governed {
 /// The runs of one tracked build, or the traced ones of P.
 struct Stratum {
     plan: TrackingPlan,
-    code: Arc<dyn ProgramCode>,
+    code: Arc<AddressMap>,
     population: Population,
     failing: u64,
     successful: u64,
@@ -77,7 +75,7 @@ struct Stratum {
 }
 
 impl Stratum {
-    fn new(plan: TrackingPlan, placement: &Placement, code: Arc<dyn ProgramCode>) -> Stratum {
+    fn new(plan: TrackingPlan, placement: &Placement, code: Arc<AddressMap>) -> Stratum {
         Stratum {
             hooks: predictors::hooks(&plan, placement),
             plan,
@@ -94,7 +92,7 @@ struct Drawable {
     execution: Execution,
     run: DecodedRun,
     observations: Observations,
-    tier: Tier,
+    capabilities: Capabilities,
 }
 
 /// What a look at the population says, and the sketch that shows it.
@@ -104,9 +102,10 @@ pub struct Look {
 }
 
 impl Iteration {
-    pub fn new(slice: Slice) -> Iteration {
+    pub fn new(slice: Slice, describe: Describe) -> Iteration {
         Iteration {
             slice,
+            describe,
             tracked: BTreeMap::new(),
             original: None,
             discovered: BTreeSet::new(),
@@ -123,7 +122,7 @@ impl Iteration {
         variant: VariantRef,
         plan: TrackingPlan,
         placement: &Placement,
-        code: Arc<dyn ProgramCode>,
+        code: Arc<AddressMap>,
     ) {
         self.tracked
             .insert(variant, Stratum::new(plan, placement, code));
@@ -135,7 +134,7 @@ impl Iteration {
         &mut self,
         plan: TrackingPlan,
         placement: &Placement,
-        code: Arc<dyn ProgramCode>,
+        code: Arc<AddressMap>,
     ) {
         self.original = Some(Stratum::new(plan, placement, code));
     }
@@ -169,7 +168,7 @@ impl Iteration {
             return;
         };
         let plan = &stratum.plan;
-        let Some(mut run) = decode(record, plan, stratum.code.code_map()) else {
+        let Some(mut run) = decode(record, plan, &stratum.code) else {
             return;
         };
         let untraced = TracedRun {
@@ -186,7 +185,7 @@ impl Iteration {
         self.governed.privacy.insert(record.privacy);
         let key = record.secret_fingerprint();
         self.governed.privacy_keys.extend(key);
-        self.count(run, record.tier);
+        self.count(run, record.capabilities.clone());
     }
 
     /// Adds a run of P by its trace, which counts for a campaign.
@@ -206,10 +205,10 @@ impl Iteration {
         let mut run = of_trace(&input, &stratum.plan);
         run.trace.gaps.extend(stored.gaps.iter().cloned());
         self.governed.privacy.insert(stored.privacy);
-        self.count(run, stored.tier);
+        self.count(run, stored.capabilities.clone());
     }
 
-    fn count(&mut self, run: DecodedRun, tier: Tier) {
+    fn count(&mut self, run: DecodedRun, capabilities: Capabilities) {
         let execution = run.trace.execution;
         let Some(stratum) = self.stratum_mut(execution) else {
             return;
@@ -233,7 +232,7 @@ impl Iteration {
                 execution,
                 run,
                 observations,
-                tier,
+                capabilities,
             });
         }
     }
@@ -315,9 +314,7 @@ impl Iteration {
         let stratum = drawn.and_then(|drawn| self.stratum(drawn.execution));
         let stratum = stratum.or_else(|| self.strata().next());
         let statements = self.discovered.iter();
-        let others: Vec<Statement> = statements
-            .filter_map(|id| stratum?.code.statement(*id))
-            .collect();
+        let others: Vec<Statement> = statements.filter_map(|id| (self.describe)(*id)).collect();
         let mut provenance = provenance(campaign, &self.slice, counts);
         provenance.predictors_tested = ranking.tested;
         provenance.looks = ranking.looks;
@@ -335,13 +332,14 @@ impl Iteration {
             provenance.privacy = levels.collect::<Vec<_>>().join(" or ");
             if governed.privacy_keys.len() > 1 {
                 provenance.privacy += &format!(
-                    "; {} secrets disguised values, and those of different ones cannot be compared",
+                    "; values were disguised with {} secrets, and those of different secrets \
+                     cannot be compared",
                     governed.privacy_keys.len()
                 );
             }
         }
         if let Some(drawn) = drawn {
-            provenance.tier = drawn.tier;
+            provenance.capabilities = drawn.capabilities.clone();
             if drawn.run.by_trace {
                 provenance.control_flow = "Intel PT".to_owned();
             }
@@ -499,7 +497,7 @@ fn provenance(campaign: &Campaign, slice: &Slice, counts: BuildCounts) -> Proven
         predictors_tested: 0,
         looks: 0,
         control_flow: "inline branch recorder".into(),
-        tier: Tier::Inline,
+        capabilities: Capabilities::hooks(),
         privacy: "values as recorded".into(),
         drawn_run: None,
         untracked_failure_rate: rate(campaign.learned.untracked_failures, counts.untracked_runs),

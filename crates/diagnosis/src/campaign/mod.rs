@@ -40,8 +40,8 @@ use crate::ranking::stop_rule::IterationResult;
 use serde::{Deserialize, Serialize};
 use sketch_model::Promotion;
 use sketch_model::{
-    BestPredictor, BuildId, CampaignId, CampaignSummary, FailureSignature, Seen, StatementId, Tier,
-    VariantRef,
+    BestPredictor, BuildId, CampaignId, CampaignSummary, Capabilities, Capability,
+    FailureSignature, Seen, StatementId, VariantRef,
 };
 use std::collections::BTreeSet;
 use traced_runs::TracedRuns;
@@ -117,7 +117,7 @@ pub struct Learned {
     pub faces: Vec<Face>,
     /// What the agents that reported runs of the program can do.
     #[serde(default)]
-    pub fleet: BTreeSet<Tier>,
+    pub fleet: BTreeSet<Capabilities>,
     pub sketch_version: u32,
     pub best: Option<BestPredictor>,
     /// What the stop rule has seen, oldest first; only the last is needed.
@@ -381,6 +381,14 @@ impl Campaign {
         self
     }
 
+    /// The same σ in an iteration of its own, which no run counts for yet.
+    pub fn begin_again(mut self) -> Campaign {
+        if let State::Active(stage) = &self.state {
+            self.state = State::Active(stage.next(stage.sigma()));
+        }
+        self
+    }
+
     /// The next σ, or `None` if the slice is tracked whole.
     pub fn wider(&self) -> Option<u32> {
         self.learned.wider(self.sigma())
@@ -438,7 +446,8 @@ impl Campaign {
 
     /// Whether traced runs of P may come.
     pub fn expects_traces(&self) -> bool {
-        self.learned.fleet.contains(&Tier::IntelPt)
+        let mut fleet = self.learned.fleet.iter();
+        fleet.any(|offers| offers.has(Capability::IntelPt))
     }
 
     /// Takes note of a verdict that a traced run of P brought. It may end the

@@ -104,7 +104,8 @@ mod tests {
     use super::*;
     use crate::evidence::decoded_run::WatchCoverage;
     use sketch_model::{
-        ExecutionTrace, Interval, RunId, SiteId, StatementId, ThreadIndex, Tier, TraceEvent, Tsc,
+        Capabilities, ExecutionTrace, Interval, RunId, SiteId, StatementId, ThreadIndex,
+        TraceEvent, Tsc,
     };
     use test_support::records::{self, RunBuilder};
 
@@ -116,7 +117,7 @@ mod tests {
         TrackingPlan {
             sites: Vec::new(),
             watched: vec![location()],
-            ..records::plan(Tier::Watchpoints)
+            ..records::plan(Capabilities::watchpoints())
         }
     }
 
@@ -142,7 +143,10 @@ mod tests {
             true => records::failing("r"),
             false => records::successful("r"),
         };
-        let record = record.on(Tier::Watchpoints).tracked(variant).hit(0);
+        let record = record
+            .on(Capabilities::watchpoints())
+            .tracked(variant)
+            .hit(0);
         let run = DecodedRun {
             agent: record.agent.clone(),
             by_trace: false,

@@ -7,7 +7,7 @@ use super::OVERWHELMED;
 use super::counts::{CountedAs, PlanRuns, RunCounts};
 use super::stored::StoredState;
 use serde::{Deserialize, Serialize};
-use sketch_model::{CampaignState, Tier};
+use sketch_model::{CampaignState, Capability};
 
 /// Where a diagnosis stands.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -168,7 +168,10 @@ impl Tracking {
     /// Nearly every tracked run fails, so there is nothing to compare with. A
     /// watchpoint's hit takes microseconds and can hold a race open.
     pub(super) fn is_overwhelmed(&self) -> bool {
-        let watches = self.plans.iter().any(|plan| plan.tier > Tier::Inline);
+        let watches = self.plans.iter();
+        let watches = watches
+            .map(|plan| &plan.wants)
+            .any(|wants| wants.has(Capability::Watchpoints));
         let RunCounts {
             failing,
             successful,

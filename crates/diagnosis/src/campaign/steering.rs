@@ -37,11 +37,11 @@ impl Steering {
 /// Why what was asked cannot be done now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CannotSteer {
-    #[error("this campaign cannot go on; its page says why")]
+    #[error("this campaign has failed; its page says why")]
     Failed,
-    #[error("this campaign is under way already")]
+    #[error("this campaign is running already")]
     UnderWay,
-    #[error("a tracked build is being made; widen once it runs")]
+    #[error("a tracked build is being made; widen when it runs")]
     BeingPrepared,
     #[error("the whole slice is tracked already; there is nothing to widen it to")]
     TrackedWhole,

@@ -13,7 +13,7 @@
 use super::counts::{PlanRuns, RunCounts};
 use super::{SettledBy, Stage, State, Tracking};
 use serde::{Deserialize, Serialize};
-use sketch_model::{CampaignState, Tier};
+use sketch_model::{CampaignState, Capabilities};
 
 #[derive(Serialize, Deserialize)]
 pub(super) struct StoredState {
@@ -61,7 +61,7 @@ impl StoredState {
                 failing: counted.failing,
                 successful: counted.successful,
                 otherwise: counted.otherwise,
-                ..PlanRuns::new(0, Tier::Inline)
+                ..PlanRuns::new(0, Capabilities::hooks())
             });
         }
         Stage::Tracking(tracking)
@@ -76,7 +76,7 @@ impl From<StoredState> for State {
             false => SettledBy::StopRule,
         };
         let problem = stored.problem;
-        let problem = problem.unwrap_or_else(|| "the reason was not noted".to_owned());
+        let problem = problem.unwrap_or_else(|| "unknown reason".to_owned());
         match stored.state {
             CampaignState::Preparing | CampaignState::Tracking => State::Active(last),
             CampaignState::Settled => State::Settled { by, last },

@@ -11,8 +11,8 @@
 use crate::evidence::decoded_run::{nobody, weight_of};
 use serde::{Deserialize, Serialize};
 use sketch_model::{
-    AgentId, BlobId, Gap, Outcome, PointKind, Privacy, RunId, RunRecord, SiteId, Tier, TracedRun,
-    TrackingPlan,
+    AgentId, BlobId, Capabilities, Gap, Outcome, PointKind, Privacy, RunId, RunRecord, SiteId,
+    TracedRun, TrackingPlan,
 };
 
 const MOST_FAILING: usize = 64;
@@ -27,7 +27,8 @@ pub struct StoredTrace {
     pub failed: bool,
     pub weight: f64,
     pub failing_tid: Option<i32>,
-    pub tier: Tier,
+    #[serde(rename = "tier")]
+    pub capabilities: Capabilities,
     pub privacy: Privacy,
     /// What was lost before the trace was read.
     pub gaps: Vec<Gap>,
@@ -46,7 +47,7 @@ impl StoredTrace {
             failed: record.failed(),
             weight: weight_of(record),
             failing_tid: failing.map(|thread| thread.tid),
-            tier: record.tier,
+            capabilities: record.capabilities.clone(),
             privacy: record.privacy,
             gaps: record.gaps.clone(),
             traced,
@@ -113,7 +114,7 @@ impl TracedRuns {
 /// that would need a hook.
 pub fn traced_plan(whole: TrackingPlan) -> TrackingPlan {
     let mut plan = TrackingPlan {
-        tier: Tier::IntelPt,
+        wants: Capabilities::intel_pt(),
         implied: Vec::new(),
         watched: Vec::new(),
         unwatched: Vec::new(),

@@ -14,36 +14,15 @@
 //! call that touched the location, see [`super::trace`]) and never makes an
 //! order predictor hold.
 //!
-//! Deliberately absent: files and debug info. They stand behind [`CodeMap`].
+//! Deliberately absent: files and debug info. What they say is an [`AddressMap`].
 
 use super::instruction::{self, AccessEffect};
+use formats::address_map::AddressMap;
 use sketch_model::{Mapping, RuntimeAddress, StatementId, StaticAddress, WatchHit};
-use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// How far up a captured stack a return address is looked for.
 const STACK_WORDS: usize = 512;
-
-/// The code of one function, as the file holds it.
-#[derive(Clone, Debug)]
-pub struct FunctionCode<'a> {
-    pub start: StaticAddress,
-    pub bytes: Cow<'a, [u8]>,
-}
-
-/// What the tracked build's file says: three lookups.
-pub trait CodeMap {
-    /// Where a runtime address lies in the tracked program's own file; `None`
-    /// if the mapping is not the program (a library, the vdso).
-    fn locate(&self, mapping: &Mapping, address: RuntimeAddress) -> Option<StaticAddress>;
-
-    /// The function whose code contains the address, by the symbol table.
-    fn function_at(&self, address: StaticAddress) -> Option<FunctionCode<'_>>;
-
-    /// The statement that debug info gives the address, of the innermost inlined
-    /// frame: one if it is certain, several if the code is merged, none for line 0.
-    fn statements_at(&self, address: StaticAddress) -> Vec<StatementId>;
-}
 
 /// What is known of the access behind a hit.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -59,13 +38,13 @@ pub struct Attribution {
 /// Attributes hits, remembering what it has found for each address.
 pub struct Attributor<'a> {
     mappings: &'a [Mapping],
-    code: &'a dyn CodeMap,
+    code: &'a AddressMap,
     accesses: BTreeMap<StaticAddress, Attribution>,
     return_addresses: BTreeMap<u64, Option<Vec<StatementId>>>,
 }
 
 impl<'a> Attributor<'a> {
-    pub fn new(mappings: &'a [Mapping], code: &'a dyn CodeMap) -> Self {
+    pub fn new(mappings: &'a [Mapping], code: &'a AddressMap) -> Self {
         Attributor {
             mappings,
             code,
@@ -112,13 +91,11 @@ impl<'a> Attributor<'a> {
         let Some(function) = self.code.function_at(within) else {
             return Attribution::default();
         };
-        let Some(access) = instruction::access_ending_at(&function, after) else {
+        let Some(access) = instruction::access_ending_at(function, after) else {
             return Attribution::default();
         };
-        let mut candidates = self.code.statements_at(access.at);
-        if let Some(other) = access.or_at {
-            candidates.extend(self.code.statements_at(other));
-        }
+        let places = std::iter::once(access.at).chain(access.or_at);
+        let mut candidates: Vec<_> = places.filter_map(|at| self.code.statement_at(at)).collect();
         candidates.sort_unstable();
         candidates.dedup();
         Attribution {
@@ -145,6 +122,7 @@ impl<'a> Attributor<'a> {
         let after = self.locate(address)?;
         let within = StaticAddress(after.0.checked_sub(1)?);
         let function = self.code.function_at(within)?;
-        instruction::call_ends_at(&function, after).then(|| self.code.statements_at(within))
+        let is_call = instruction::call_ends_at(function, after);
+        is_call.then(|| self.code.statement_at(within).into_iter().collect())
     }
 }

@@ -4,8 +4,8 @@
 //! without (nothing to hook, or pruned from the plan) ran if the plan names a
 //! site whose record implies it, see [`Witness`]. Order matters for what that is
 //! worth: what dominates a recorded site surely ran; what postdominates one was
-//! to run, which a run that failed may have prevented. It counts for successful
-//! runs only, and is said to be expected, not proven.
+//! going to run, which a failure may have prevented. It counts for successful runs
+//! only, and is marked as expected, not proven.
 //!
 //! Deliberately absent: the opposite. Whether a statement did *not* run needs to
 //! know that its hooks stand in the build and no events were lost, which is

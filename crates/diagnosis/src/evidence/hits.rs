@@ -3,7 +3,7 @@
 //! A hit is handled in the thread that made the access, after the access and
 //! before the thread's next instruction. So the access lies between the
 //! thread's previous event and the moment of handling, and that is its interval.
-//! The moment is read on another clock than probes use; [`ClockTie`] gives it
+//! The moment is read on another clock than hooks use; [`ClockTie`] gives it
 //! as a range of the counter, of which the late end is taken.
 //!
 //! Where a statement has a probe *and* its location is watched, one access
@@ -35,7 +35,7 @@ use std::collections::BTreeMap;
 /// the same access: the cost of a hit, and a little (12–24 µs on the development machine).
 const HANDLING_NS: u64 = 50_000;
 
-/// How many probes are compared with one hit. An honest record has a few in
+/// How many hook records are compared with one hit. An honest record has a few in
 /// reach; a forged one must not cost quadratic time.
 const NEAR_PROBES: usize = 1024;
 

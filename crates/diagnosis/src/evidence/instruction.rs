@@ -14,7 +14,7 @@
 //! Deliberately absent: vector registers (not in the sample), and accesses by a
 //! control transfer (`call *m`): the counter is then at the target.
 
-use super::attribution::FunctionCode;
+use formats::address_map::FunctionCode;
 use iced_x86::{
     Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess,
     OpKind, Register, UsedMemory,
@@ -73,7 +73,7 @@ pub struct FoundAccess {
 }
 
 /// Finds the access whose instruction ends at `after`.
-pub fn access_ending_at(function: &FunctionCode<'_>, after: StaticAddress) -> Option<FoundAccess> {
+pub fn access_ending_at(function: &FunctionCode, after: StaticAddress) -> Option<FoundAccess> {
     let (before, next) = around(function, after)?;
     let repeating = next.filter(is_repeated_string);
     let effect = effect_of(&before);
@@ -98,7 +98,7 @@ pub fn access_ending_at(function: &FunctionCode<'_>, after: StaticAddress) -> Op
 }
 
 /// Whether a call instruction ends at `after`: whether it is a return address.
-pub fn call_ends_at(function: &FunctionCode<'_>, after: StaticAddress) -> bool {
+pub fn call_ends_at(function: &FunctionCode, after: StaticAddress) -> bool {
     around(function, after).is_some_and(|(before, _)| {
         matches!(
             before.flow_control(),
@@ -109,7 +109,7 @@ pub fn call_ends_at(function: &FunctionCode<'_>, after: StaticAddress) -> bool {
 
 /// The instruction that ends at `at`, and the one that begins there.
 fn around(
-    function: &FunctionCode<'_>,
+    function: &FunctionCode,
     at: StaticAddress,
 ) -> Option<(Instruction, Option<Instruction>)> {
     let mut decoder = Decoder::with_ip(64, &function.bytes, function.start.0, DecoderOptions::NONE);

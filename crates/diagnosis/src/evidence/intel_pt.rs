@@ -1,9 +1,9 @@
 //! What Intel PT adds to a run: which statements ran, and which ways branches
 //! went, without a hook.
 //!
-//! A trace has no values. Of each statement it says that it ran, how often, and
-//! where among the thread's others its last execution stands; that becomes one
-//! event of the trace, unless hooks have told of the statement already. Between
+//! A trace has no values. Of each statement it shows that it ran, how often, and
+//! where in the thread's order its last execution stands; that becomes one event of
+//! the trace, unless hooks have recorded the statement already. Between
 //! two such events program order is certain; across threads the timing packets
 //! before and after give an interval.
 //!

@@ -4,7 +4,7 @@
 //! start routines can run it, so a thread's role is what all its statements
 //! agree on. Where several remain, `main` is given to the thread with the lowest
 //! id (Linux gives the first thread the process id) and denied to the others;
-//! what is then still open is said as it is ("producer or consumer").
+//! what is then still open is shown as it is ("producer or consumer").
 //!
 //! Limit: if the first thread recorded nothing and is not the one that failed,
 //! the lowest id may be another thread's; its statements then decide alone.

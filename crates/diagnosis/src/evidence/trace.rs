@@ -1,7 +1,7 @@
-//! From a run record to a trace: probes become events, watchpoint hits are
+//! From a run record to a trace: hook records become events, watchpoint hits are
 //! merged into the thread that made them.
 //!
-//! Each event gets the interval in which it must have happened. A probe brings
+//! Each event gets the interval in which it must have happened. A hook record has
 //! its own (the counter before and after the access). A point in the program
 //! (branch, call, start of a synchronisation call) is one reading, so both ends
 //! are equal. Hits are placed by [`super::hits`].
@@ -13,7 +13,7 @@
 //!
 //! Deliberately absent: order across threads. That is [`super::order`]'s.
 
-use super::attribution::{Attributor, CodeMap};
+use super::attribution::Attributor;
 use super::call_values;
 use super::decoded_run::{
     DecodedRun, Hole, Passed, RunThread, ThinnedAccess, WatchCoverage, weight_of,
@@ -22,9 +22,10 @@ use super::executed::add_implied;
 use super::hits::{self, PlacedHits};
 use super::hot_accesses;
 use super::redaction;
+use formats::address_map::AddressMap;
 use sketch_model::{
     EventKind, ExecutionTrace, Gap, Interval, LocationName, ObservedValue, Outcome, Pause,
-    PointKind, ProbeEvent, ProbeKind, RunRecord, SiteId, Source, ThreadIndex, ThreadRecord,
+    PointKind, ProbeEvent, ProbeKind, RunRecord, SiteId, Source, SyncOp, ThreadIndex, ThreadRecord,
     TraceEvent, TrackingPlan,
 };
 use std::collections::{BTreeMap, BTreeSet};
@@ -39,7 +40,7 @@ pub struct Timeline {
 
 /// Decodes a run of a tracked build. `None` for a run of P itself, which
 /// records nothing.
-pub fn decode(record: &RunRecord, plan: &TrackingPlan, code: &dyn CodeMap) -> Option<DecodedRun> {
+pub fn decode(record: &RunRecord, plan: &TrackingPlan, code: &AddressMap) -> Option<DecodedRun> {
     let execution = record.execution;
     if execution.is_original() {
         return None;
@@ -210,11 +211,17 @@ pub fn probe_event(
         },
         (ProbeKind::Call, PointKind::Call) => EventKind::Call,
         (ProbeKind::SyncBegin, PointKind::Sync(op)) => EventKind::SyncBegin(op),
+        (ProbeKind::SyncEnd, PointKind::Sync(op)) if !done(op, probe.value) => {
+            EventKind::SyncFailed(op)
+        }
         (ProbeKind::SyncEnd, PointKind::Sync(op)) => EventKind::SyncEnd(op),
         _ => return None,
     };
     let access = matches!(kind, EventKind::Read | EventKind::Write);
-    let synchronises = matches!(kind, EventKind::SyncBegin(_) | EventKind::SyncEnd(_));
+    let synchronises = matches!(
+        kind,
+        EventKind::SyncBegin(_) | EventKind::SyncEnd(_) | EventKind::SyncFailed(_)
+    );
     Some(TraceEvent {
         thread,
         position: 0,
@@ -232,6 +239,14 @@ pub fn probe_event(
         when: interval(kind, probe),
         source: Source::Probe(probe.site),
     })
+}
+
+/// Whether a call that returned this did what it is for. Calls that take something
+/// return 0 then (`crates/sync-functions/`), and EOWNERDEAD where they take a robust
+/// mutex from a thread that is gone.
+fn done(op: SyncOp, returned: u64) -> bool {
+    const EOWNERDEAD: u32 = 130;
+    !op.takes() || matches!(returned as u32, 0 | EOWNERDEAD)
 }
 
 /// A hook at a point in the program may fill one reading only.
@@ -280,7 +295,7 @@ fn watch_coverage(
     gaps: &mut Vec<Gap>,
 ) -> WatchCoverage {
     let watch = &record.watch;
-    // The agent may have told the same loss.
+    // The agent may have reported the same loss.
     let mut say = |gap: Gap| {
         if !gaps.contains(&gap) {
             gaps.push(gap);

@@ -6,9 +6,10 @@
 //! the processor traces, branches have no hooks and the trace is the account.
 //!
 //! A branch of which some outcomes pass no hook would count only in runs in which
-//! it was seen, so it cannot be compared: nothing is said of it.
+//! it was seen, so it cannot be compared and is no predictor.
 
 use super::{Aspect, Coverage, Detector, Found, RecordedRun};
+use crate::sketch::condition::{Decision, decision};
 use crate::sketch::sentences::Names;
 use sketch_model::{EventKind, Predictor, SiteId, Source, StatementId};
 
@@ -59,14 +60,29 @@ impl Detector for Branch {
         match predictor {
             Predictor::Branch {
                 statement,
+                column,
                 successor,
-                ..
-            } => {
-                let branch = names.phrase(*statement);
-                Some(format!("{branch} took its branch {successor}"))
-            }
+            } => Some(claim(*statement, *column, *successor, names)),
             _ => None,
         }
+    }
+}
+
+/// "the condition `x == 1` (main, a.c:3) was true"
+fn claim(id: StatementId, column: u32, outcome: u32, names: &Names) -> String {
+    let phrase = names.phrase(id);
+    let statement = names.statements.get(&id);
+    let text = statement.map_or("", |statement| &statement.text);
+    match (decision(text, outcome), statement) {
+        (Decision::Condition { tested, holds }, Some(statement)) => {
+            let place = names.place(statement);
+            format!("the condition `{tested}` {place} was {holds}")
+        }
+        (Decision::OneOfSeveral { holds }, _) => {
+            format!("{phrase} found its condition at column {column} {holds}")
+        }
+        (Decision::Switch { value }, _) => format!("{phrase} switched on the value {value}"),
+        _ => format!("{phrase} took outcome {outcome} of its branch at column {column}"),
     }
 }
 

@@ -9,7 +9,7 @@
 //! zero" says of a constant, such as a failed assertion's text, that the call was made.
 //!
 //! A call of which a value was not recorded (it was inlined, it has not returned,
-//! the value fits no register) may have had any: nothing is said of that value then.
+//! the value fits no register) may have had any value: it is then unobserved.
 //! The same holds in a failing run for calls made too often to be kept one by one;
 //! a successful one is judged by the first hundreds, as accesses are.
 

@@ -26,7 +26,7 @@ pub struct MissedWakeup;
 
 impl Detector for MissedWakeup {
     fn name(&self) -> &'static str {
-        "missed wake-up"
+        "missed wakeup"
     }
 
     fn observe(&self, recorded: &RecordedRun<'_>, found: &mut Found) {

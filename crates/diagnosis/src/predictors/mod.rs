@@ -61,7 +61,7 @@ pub struct Hook {
     pub location: Option<LocationName>,
     /// Whether the optimiser left something to hook.
     pub placed: bool,
-    /// Only what this statement calls; `None`: whoever calls.
+    /// The statement whose calls it records; `None`: calls from anywhere.
     pub caller: Option<StatementId>,
 }
 
@@ -322,7 +322,7 @@ impl Coverage {
     }
 
     /// Whether the hooks of a statement that fit exist and all stand in the build,
-    /// whoever calls it. One that the optimiser removed may have been the one that
+    /// for calls from anywhere. One that the optimiser removed may have been the one that
     /// matters.
     fn hooked(&self, statement: StatementId, fits: impl Fn(&Hook) -> bool) -> bool {
         self.hooked_for(None, statement, fits)

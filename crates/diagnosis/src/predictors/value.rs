@@ -74,7 +74,7 @@ fn observe_events(recorded: &RecordedRun<'_>, found: &mut Found) {
     }
 }
 
-/// It held for whoever calls, and for the caller if that is known.
+/// It held for calls from anywhere, and for the caller if that is known.
 pub(super) fn hold(
     found: &mut Found,
     (statement, column, location): (StatementId, u32, &LocationName),

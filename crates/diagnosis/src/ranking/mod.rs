@@ -111,8 +111,8 @@ impl Nearness {
         nearness
     }
 
-    /// The same, of one that did not go on: that several threads came to where they
-    /// wait explains nothing.
+    /// The same, of a hang: that several threads reached the place where they wait
+    /// explains nothing.
     pub fn of_hang(slice: &Slice) -> Self {
         let nearness = Nearness::of_slice(slice);
         Nearness {

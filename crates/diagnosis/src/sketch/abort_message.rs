@@ -5,7 +5,7 @@
 
 use sketch_model::{LastWords, ThrownException};
 
-/// One line; `None` if nothing was said, or nothing may be told.
+/// One line; `None` if there was no message, or it was withheld.
 pub fn in_one_line(said: &LastWords) -> Option<String> {
     let message = said.message.as_deref().map(joined);
     let exception = said.exception.as_ref().map(exception);

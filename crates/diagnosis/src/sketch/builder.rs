@@ -404,7 +404,7 @@ fn summary(inputs: &SketchInputs<'_>, names: &Names) -> String {
             best.score.corrected_p
         ),
         None => format!(
-            "Tracking σ={}: no predictor yet ({} failing, {} successful runs so far)",
+            "Tracking σ = {}: no predictor yet ({} failing, {} successful runs so far)",
             provenance.sigma, provenance.failing_runs, provenance.successful_runs
         ),
     }
@@ -436,7 +436,7 @@ fn gathered_gaps(inputs: &SketchInputs<'_>) -> Vec<Gap> {
             gaps.push(Gap::HitsAmbiguous { count });
         }
     }
-    // The same loss may be told by a record and by who decoded it.
+    // The same loss may be reported by a record and by its decoder.
     let mut told: Vec<Gap> = Vec::with_capacity(gaps.len());
     for gap in gaps {
         if !told.contains(&gap) {

@@ -2,6 +2,7 @@
 
 pub(crate) mod abort_message;
 pub mod builder;
+pub(crate) mod condition;
 pub(crate) mod earlier_writes;
 pub mod explanation;
 pub mod sentences;

@@ -25,14 +25,19 @@ impl Names {
         let Some(statement) = self.statements.get(&id) else {
             return format!("statement {id}");
         };
-        let place = match self.roles.get(&id) {
-            Some(role) => format!("({role}, {})", statement.location),
-            None => format!("({})", statement.location),
-        };
+        let place = self.place(statement);
         if statement.text.is_empty() {
             format!("the code {place}")
         } else {
             format!("`{}` {place}", statement.text)
+        }
+    }
+
+    /// "(main, pbzip2.c:88)"
+    pub fn place(&self, statement: &Statement) -> String {
+        match self.roles.get(&statement.id) {
+            Some(role) => format!("({role}, {})", statement.location),
+            None => format!("({})", statement.location),
         }
     }
 }

@@ -3,8 +3,8 @@
 use diagnosis::IterationResult;
 use diagnosis::campaign::*;
 use sketch_model::{
-    BuildId, CampaignId, CampaignState, FailureKind, FailureSignature, SourceLocation, Statement,
-    StatementId, Tier,
+    BuildId, CampaignId, CampaignState, Capabilities, FailureKind, FailureSignature,
+    SourceLocation, Statement, StatementId,
 };
 
 /// A campaign whose first tracked build is out.
@@ -41,7 +41,7 @@ fn campaign(slice: u32) -> Campaign {
 /// The build that a campaign waits for comes at once.
 fn built(campaign: Campaign) -> Campaign {
     let sigma = campaign.sigma();
-    campaign.built(sigma, vec![PlanRuns::new(0, Tier::Watchpoints)])
+    campaign.built(sigma, vec![PlanRuns::new(0, Capabilities::watchpoints())])
 }
 
 fn counts(campaign: &Campaign) -> (u64, u64, u64) {

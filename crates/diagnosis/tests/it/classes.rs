@@ -49,7 +49,7 @@ fn every_form_of_predictor_has_its_class() {
             vec!["call value"],
         ),
         (order(OrderPattern::Rwr, &[1, 2, 3]), vec!["order"]),
-        (order(OrderPattern::Rws, &[1, 2, 3]), vec!["missed wake-up"]),
+        (order(OrderPattern::Rws, &[1, 2, 3]), vec!["missed wakeup"]),
         // A lock is memory as well: the plan tells them apart.
         (order(OrderPattern::Wr, &[1, 2]), vec!["deadlock", "order"]),
     ] {
@@ -65,7 +65,10 @@ fn each_class_words_its_own_predictors() {
     let memory = || LocationName::Global("queue".into());
     let argument = value(LocationName::Argument(1), ValueShape::Negative);
     for (predictor, expected) in [
-        (branch(), "statement 1 took its branch 0"),
+        (
+            branch(),
+            "statement 1 took outcome 0 of its branch at column 3",
+        ),
         (
             value(memory(), ValueShape::Equals(7)),
             "statement 1 saw queue as 7",
@@ -88,6 +91,29 @@ fn each_class_words_its_own_predictors() {
     ] {
         assert_eq!(sentence(&predictor, &names), expected);
     }
+}
+
+#[test]
+fn a_branch_is_worded_by_its_condition() {
+    let text = "if (allDone == 1) {";
+    let statement = Statement {
+        id: StatementId(1),
+        function: "consumer".into(),
+        location: SourceLocation {
+            file: "/src/pbzip2.c".into(),
+            line: 152,
+        },
+        text: text.into(),
+    };
+    let names = Names {
+        statements: [(StatementId(1), statement)].into(),
+        roles: [(StatementId(1), "consumer".into())].into(),
+        ..Names::default()
+    };
+    assert_eq!(
+        sentence(&branch(), &names),
+        "the condition `allDone == 1` (consumer, pbzip2.c:152) was true"
+    );
 }
 
 #[test]

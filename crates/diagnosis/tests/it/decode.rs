@@ -2,18 +2,17 @@
 
 use crate::support::records::*;
 use crate::support::*;
-use diagnosis::{Answer, CodeMap, FunctionCode, decode, observe};
+use diagnosis::{Answer, decode, observe};
+use formats::address_map::{AddressMap, CodeFrame, FunctionCode, LineRow};
+use formats::statement_map::{LoadedSegment, LoadedSegments};
 use proptest::prelude::*;
 use sketch_model::*;
 use sketch_model::{Gap, WatchRefusal};
-use std::borrow::Cow;
 use test_support::records::{self, crash, stack};
 
-/// One function: `mov rax,[rdi]` (statement 1), `mov qword [rdi],0`
+/// The code of one function: `mov rax,[rdi]` (statement 1), `mov qword [rdi],0`
 /// (statement 2), `call` (statement 3), `mov [rdi],rsi` without a line,
 /// `mov [rdi+4],eax` (statement 5).
-struct OneFunction;
-
 const CODE: &[u8] = &[
     0x48, 0x8b, 0x07, 0x48, 0xc7, 0x07, 0, 0, 0, 0, 0xe8, 0, 0, 0, 0, 0x48, 0x89, 0x37, 0x89, 0x47,
     0x04,
@@ -25,28 +24,42 @@ const AFTER_LINELESS: u64 = BIAS + 0x112;
 const AFTER_HALF: u64 = BIAS + 0x115;
 const IN_LIBC: u64 = 0x7fff_0000_0010;
 
-impl CodeMap for OneFunction {
-    fn locate(&self, mapping: &Mapping, address: RuntimeAddress) -> Option<StaticAddress> {
-        (mapping.path == "/program").then(|| StaticAddress(address.0 - BIAS))
-    }
-
-    fn function_at(&self, address: StaticAddress) -> Option<FunctionCode<'_>> {
-        let within = 0x100..0x100 + CODE.len() as u64;
-        within.contains(&address.0).then_some(FunctionCode {
-            start: StaticAddress(0x100),
-            bytes: Cow::Borrowed(CODE),
-        })
-    }
-
-    fn statements_at(&self, address: StaticAddress) -> Vec<StatementId> {
-        match address.0 {
-            0x100..0x103 => vec![StatementId(1)],
-            0x103..0x10a => vec![StatementId(2)],
-            0x10a..0x10f => vec![StatementId(3)],
-            0x112..0x115 => vec![StatementId(5)],
-            _ => vec![],
-        }
-    }
+fn one_function() -> AddressMap {
+    let build = BuildId(PROGRAM.into());
+    let segment = LoadedSegment {
+        file_offset: 0,
+        file_size: 0x1000,
+        address: 0,
+        executable: true,
+    };
+    let function = FunctionCode {
+        name: "f".into(),
+        start: StaticAddress(0x100),
+        bytes: CODE.to_vec(),
+    };
+    let row = |(from, to, line): (u64, u64, u32)| LineRow {
+        from,
+        to,
+        column: 0,
+        frames: vec![CodeFrame {
+            function: Some("f".into()),
+            file: Some("f.c".into()),
+            line: Some(line),
+        }],
+    };
+    let lines = [
+        (0x100, 0x103, 1),
+        (0x103, 0x10a, 2),
+        (0x10a, 0x10f, 3),
+        (0x112, 0x115, 5),
+    ];
+    AddressMap::new(
+        vec![build],
+        LoadedSegments(vec![segment]),
+        vec![function],
+        lines.map(row).to_vec(),
+        |_, _, line| Some(StatementId(line)),
+    )
 }
 
 fn hit(tid: i32, handled_ns: u64, after_pc: u64) -> WatchHit {
@@ -61,7 +74,7 @@ fn hit(tid: i32, handled_ns: u64, after_pc: u64) -> WatchHit {
 }
 
 fn decoded(record: &RunRecord) -> diagnosis::DecodedRun {
-    decode(record, &plan(&[1, 2]), &OneFunction).expect("a tracked run")
+    decode(record, &plan(&[1, 2]), &one_function()).expect("a tracked run")
 }
 
 fn interval(earliest: u64, latest: u64) -> Interval {
@@ -72,10 +85,49 @@ fn interval(earliest: u64, latest: u64) -> Interval {
 }
 
 #[test]
+fn a_failed_try_takes_no_lock() {
+    const EBUSY: u64 = 16;
+    let lock = LocationName::Global("lock".to_owned());
+    let mut plan = plan(&[1, 2, 3]);
+    for site in &mut plan.sites {
+        if site.kind == PointKind::Branch {
+            site.kind = PointKind::Sync(SyncOp::MutexLock);
+            site.location = Some(lock.clone());
+        }
+    }
+    // Thread 0 takes the lock, thread 1 tries it in vain; all end up waiting for it.
+    let begin = |statement, at| probe(statement, ProbeKind::SyncBegin, at, at, 0);
+    let end = |statement, at, result| probe(statement, ProbeKind::SyncEnd, at, at + 5, result);
+    let holder = |tried: u64| {
+        let threads = vec![
+            thread(0, vec![begin(1, 10), end(1, 10, 0), begin(1, 100)]),
+            thread(1, vec![begin(2, 20), end(2, 20, tried), begin(2, 100)]),
+            thread(2, vec![begin(3, 100)]),
+        ];
+        let mut record = record(threads, Vec::new());
+        record.outcome = Outcome::Failure(records::report(FailureKind::Hang));
+        let run = decode(&record, &plan, &AddressMap::default()).expect("a tracked run");
+        let waits = diagnosis::predictors::deadlock::waits(&run);
+        let of_third = waits
+            .iter()
+            .find(|wait| run.trace.events[wait.waiting].thread == ThreadIndex(2));
+        let taken = &run.trace.events[of_third.expect("a holder").taken];
+        (taken.thread, taken.kind)
+    };
+    let taken = EventKind::SyncEnd(SyncOp::MutexLock);
+    assert_eq!(holder(EBUSY), (ThreadIndex(0), taken));
+    // sem_trywait fails with -1.
+    assert_eq!(holder(u64::from(u32::MAX)), (ThreadIndex(0), taken));
+    assert_eq!(holder(0), (ThreadIndex(1), taken));
+    // EOWNERDEAD: taken from a thread that is gone.
+    assert_eq!(holder(130), (ThreadIndex(1), taken));
+}
+
+#[test]
 fn a_run_of_p_itself_is_no_trace() {
     let mut untracked = record(vec![], vec![]);
     untracked.execution = Execution::Original;
-    assert!(decode(&untracked, &plan(&[1]), &OneFunction).is_none());
+    assert!(decode(&untracked, &plan(&[1]), &one_function()).is_none());
 }
 
 #[test]

@@ -1,21 +1,21 @@
 //! What machine instructions did to memory, on their real encodings.
 
-use diagnosis::FunctionCode;
 use diagnosis::evidence::instruction::{
     AccessEffect, AddressForm, Datum, access_ending_at, call_ends_at,
 };
+use formats::address_map::FunctionCode;
 use sketch_model::StaticAddress;
-use std::borrow::Cow;
 
 const START: u64 = 0x1000;
 const RAX: u8 = 0;
 const RSI: u8 = 4;
 const RDI: u8 = 5;
 
-fn function(bytes: &[u8]) -> FunctionCode<'_> {
+fn function(bytes: &[u8]) -> FunctionCode {
     FunctionCode {
+        name: "f".to_owned(),
         start: StaticAddress(START),
-        bytes: Cow::Borrowed(bytes),
+        bytes: bytes.to_vec(),
     }
 }
 

@@ -2,26 +2,10 @@
 
 use crate::support::records::{probe, record, thread};
 use crate::support::{everything_placed, plan};
-use diagnosis::{Answer, CodeMap, FunctionCode, decode, observe};
+use diagnosis::{Answer, decode, observe};
+use formats::address_map::AddressMap;
 use sketch_model::*;
 use test_support::records::failing;
-
-/// No hit is to be attributed here.
-struct NoCode;
-
-impl CodeMap for NoCode {
-    fn locate(&self, _: &Mapping, _: RuntimeAddress) -> Option<StaticAddress> {
-        None
-    }
-
-    fn function_at(&self, _: StaticAddress) -> Option<FunctionCode<'_>> {
-        None
-    }
-
-    fn statements_at(&self, _: StaticAddress) -> Vec<StatementId> {
-        Vec::new()
-    }
-}
 
 /// A call at statement 1 that is given `size` and, if it came back, gave `result`.
 fn call(size: u64, result: Option<u64>) -> Vec<ProbeEvent> {
@@ -55,7 +39,9 @@ fn what_a_call_was_given_and_gave_back_is_a_value() {
         caller: None,
     };
     let answers = |record: &RunRecord, location: &LocationName| {
-        let run = decode(record, &plan, &NoCode).expect("a tracked run");
+        // No hit is to be attributed here.
+        let no_code = AddressMap::default();
+        let run = decode(record, &plan, &no_code).expect("a tracked run");
         let seen = observe(&run, &plan, &everything_placed());
         [ValueShape::Zero, ValueShape::Negative].map(|s| seen.answer(&of_call(location, s)))
     };

@@ -93,7 +93,7 @@ fn provenance(sigma: u32, failing: u64, successful: u64) -> Provenance {
         predictors_tested: 0,
         looks: 1,
         control_flow: "inline branch recorder".to_owned(),
-        tier: Tier::Watchpoints,
+        capabilities: Capabilities::watchpoints(),
         privacy: "values".to_owned(),
         drawn_run: None,
         untracked_failure_rate: None,
@@ -224,7 +224,7 @@ fn steps_without_evidence_say_so_on_both_sides() {
     assert!(sketch.arrows.is_empty());
     assert_eq!(
         sketch.summary,
-        "Tracking σ=4: no predictor yet (1 failing, 0 successful runs so far)"
+        "Tracking σ = 4: no predictor yet (1 failing, 0 successful runs so far)"
     );
 }
 
@@ -432,7 +432,11 @@ fn an_order_that_holds_in_all_runs_is_no_root_cause() {
     assert!(sketch.arrows.is_empty());
     let emphases: Vec<Emphasis> = sketch.steps.iter().map(|s| s.emphasis).collect();
     assert_eq!(emphases, [Emphasis::Context, Emphasis::Failing]);
-    assert!(sketch.summary.starts_with("Tracking σ=4: no predictor yet"));
+    assert!(
+        sketch
+            .summary
+            .starts_with("Tracking σ = 4: no predictor yet")
+    );
 }
 
 #[test]

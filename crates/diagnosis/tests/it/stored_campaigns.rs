@@ -5,7 +5,7 @@
 //! since the first release, as documents of that release do.
 
 use diagnosis::campaign::*;
-use sketch_model::{CampaignState, LocationName, StatementId, Tier};
+use sketch_model::{CampaignState, Capabilities, LocationName, StatementId};
 
 fn read(text: &str) -> Campaign {
     serde_json::from_str(text).expect("a stored campaign")
@@ -64,7 +64,7 @@ fn campaigns_that_are_tracking() {
     let runs = [(0, 1, 1, 0, false), (1, 0, 1, 1, false), (2, 0, 0, 0, true)];
     assert_eq!(plans(&first), runs);
     assert_eq!(first.learned.traced.failing(), 1);
-    assert_eq!(first.learned.fleet, [Tier::Watchpoints].into());
+    assert_eq!(first.learned.fleet, [Capabilities::watchpoints()].into());
     let pinned = stored!("tracking_pinned");
     assert!(pinned.pinned);
     let tracking = pinned.tracking().expect("it tracks");

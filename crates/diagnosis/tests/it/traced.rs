@@ -5,16 +5,16 @@ use diagnosis::evidence::decoded_run::{Hole, Passed, RunThread, WatchCoverage};
 use diagnosis::executed;
 use diagnosis::{Answer, DecodedRun, TracedInput, add_trace, observe, of_trace};
 use sketch_model::{
-    BranchWay, EventKind, ExecutedStatement, Execution, ExecutionTrace, Interval, Placement,
-    PointKind, Predictor, RunId, SiteId, Source, StatementId, ThreadIndex, ThreadStatements, Tier,
-    TraceEvent, TracedRun, TrackingPlan, Tsc, VariantRef,
+    BranchWay, Capabilities, EventKind, ExecutedStatement, Execution, ExecutionTrace, Interval,
+    Placement, PointKind, Predictor, RunId, SiteId, Source, StatementId, ThreadIndex,
+    ThreadStatements, TraceEvent, TracedRun, TrackingPlan, Tsc, VariantRef,
 };
 use test_support::records;
 
 const VARIANT: VariantRef = records::variant(1, 1, 0);
 
 /// Statements 1 to 5; 2 and 4 are branches at column 3.
-fn plan(tier: Tier) -> TrackingPlan {
+fn plan(wants: Capabilities) -> TrackingPlan {
     let branch = |(number, line)| records::site(number, line, PointKind::Branch, 3, None);
     TrackingPlan {
         sigma: 5,
@@ -22,7 +22,7 @@ fn plan(tier: Tier) -> TrackingPlan {
             .map(|line| records::statement(line, "f", "/src/a.c", line))
             .collect(),
         sites: [(0, 2), (1, 4)].map(branch).into(),
-        ..records::plan(tier)
+        ..records::plan(wants)
     }
 }
 
@@ -83,7 +83,7 @@ fn branch(statement: u32, successor: u32) -> Predictor {
 
 #[test]
 fn a_trace_alone_gives_statements_in_order_and_how_often() {
-    let plan = plan(Tier::IntelPt);
+    let plan = plan(Capabilities::intel_pt());
     let run = alone(&traced(), &plan);
     let order: Vec<u32> = run.trace.events.iter().map(|e| e.candidates[0].0).collect();
     assert_eq!(order, [1, 2, 3]);
@@ -97,7 +97,7 @@ fn a_trace_alone_gives_statements_in_order_and_how_often() {
 
 #[test]
 fn a_whole_trace_says_what_did_not_happen() {
-    let plan = plan(Tier::IntelPt);
+    let plan = plan(Capabilities::intel_pt());
     let everywhere = Placement {
         places: vec![1, 1],
         partial: Vec::new(),
@@ -177,7 +177,7 @@ fn hooked() -> DecodedRun {
 #[test]
 fn beside_hooks_it_adds_what_they_did_not_see_where_it_belongs() {
     let mut run = hooked();
-    add_trace(&mut run, &traced(), &plan(Tier::IntelPt));
+    add_trace(&mut run, &traced(), &plan(Capabilities::intel_pt()));
     let order: Vec<u32> = run.trace.events.iter().map(|e| e.candidates[0].0).collect();
     assert_eq!(order, [1, 1, 2, 3]);
     assert_eq!(run.trace.events[2].source, Source::Trace);
@@ -188,7 +188,7 @@ fn beside_hooks_it_adds_what_they_did_not_see_where_it_belongs() {
 
 #[test]
 fn hooks_do_not_vouch_for_branches_that_have_none() {
-    let plan = plan(Tier::IntelPt);
+    let plan = plan(Capabilities::intel_pt());
     let mut run = hooked();
     run.holes.clear();
     add_trace(&mut run, &TracedRun::default(), &plan);

@@ -9,7 +9,7 @@
 //! would be a SIGBUS in the program under diagnosis.
 //!
 //! Deliberately absent: behaviour. The writers are the crates beside this one, the
-//! reader is `client-agent/src/process/region/`.
+//! reader is `crates/process-control/src/region/`.
 #![no_std]
 
 mod control;

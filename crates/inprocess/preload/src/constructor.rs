@@ -76,7 +76,7 @@ fn offer(fd: i32, nonce: u64) -> Option<u64> {
     }
 }
 
-/// The constructor of the program's own runtime, if it is where it is said to be.
+/// The constructor of the program's own runtime, if it is at the given address.
 fn of_the_program(start: u64) -> Option<Constructor> {
     const MARK: usize = size_of_val(&START_MARK);
     let address = next_symbol::program_bias().wrapping_add(start);

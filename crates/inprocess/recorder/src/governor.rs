@@ -1,5 +1,5 @@
-//! The brake inside the process: hooks pay for themselves, and whoever finds the
-//! account empty turns recording off.
+//! The brake inside the process: each hook charges its cost to an account, and the
+//! thread that finds the account empty turns recording off.
 //!
 //! The account ([`Control::credit`]) is in ticks of the time-stamp counter. The
 //! agent pays in a share of the processor time that the program uses, and

@@ -1,10 +1,10 @@
-//! Paths that get round the recorded copies of a branch.
+//! Paths that bypass the recorded copies of a branch.
 //!
 //! Where the optimiser knew the outcome there is no branch left to record. If the
-//! path leads into a loop whose test stands first, the test held there, and that
-//! can be recorded on the way in. If it leads to anything else from behind the
-//! branch, the record is not whole. And a copy that stands where the branch is
-//! not yet due may tell of a test that never came: it is not to be recorded.
+//! path leads into a loop that tests first, the test held there, and that can be
+//! recorded on entry. If it leads to anything else from behind the branch, the record
+//! is incomplete. And a copy that was hoisted to where the branch is not yet due may
+//! record a test that the program never made: such a copy is not recorded.
 
 use crate::branches::branch_marks::spot_in;
 use crate::branches::outcomes::{Optimised, Reading};
@@ -14,8 +14,8 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 impl Optimised<'_> {
-    /// Whether whoever enters a loop at a block does something of it before its
-    /// test; `None` if that depends.
+    /// Whether control that enters a loop at a block does something of it before its
+    /// test; `None` if that depends on the path.
     fn begins_at(
         &self,
         branch: &SourceBranch,
@@ -179,9 +179,8 @@ impl Optimised<'_> {
             .any(wanted)
     }
 
-    /// Copies that test before it is their turn: a test that gives the same answer
-    /// all through a loop is made once before it, whether or not the loop would
-    /// ever have come to it.
+    /// Copies that were hoisted: a test that gives the same answer all through a loop
+    /// is made once before it, whether or not the loop would ever have reached it.
     pub fn tested_early(
         &self,
         branch: &SourceBranch,

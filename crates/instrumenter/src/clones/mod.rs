@@ -1,11 +1,11 @@
 //! P′ as P plus tracked clones: no relink, and work in proportion to what is hooked.
 //!
 //! The functions that a plan hooks are taken out of their modules and compiled
-//! twice, as they are and with hooks (`extract.rs`). P's own code tells where
+//! twice, as they are and with hooks (`extract.rs`). P's own code shows where
 //! everything is that they refer to (`same_code.rs`, `bind.rs`). They and the runtime are put
 //! into a segment behind P (`input.rs`, `link.rs`, `image.rs`) and entered
-//! through jumps in P's functions (`entry.rs`); exceptions find their way
-//! through them (`unwind_table.rs`); P's headers are told (`headers.rs`,
+//! through jumps in P's functions (`entry.rs`); exceptions unwind
+//! through them (`unwind_table.rs`); P's headers list the segment (`headers.rs`,
 //! `append.rs`). Everything else of P stays byte by byte what it was.
 //!
 //! Deliberately absent: shared objects, and leaving a clone in the middle of a

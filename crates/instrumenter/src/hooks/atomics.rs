@@ -3,7 +3,7 @@
 //! One instruction is two points of the plan, a load and a store at one column:
 //! the load saw the old value, the store left the new one, which is computed again
 //! from the old one beside the instruction. A compare-and-exchange stores only
-//! when it succeeds; the hook of its store is told when it did not.
+//! when it succeeds; otherwise the hook of its store is passed a flag.
 //!
 //! Deliberately absent: operations whose result is not plain integer arithmetic
 //! (floating-point, wrapping increments). Their load has a hook, their store none,

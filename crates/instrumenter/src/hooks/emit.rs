@@ -152,8 +152,8 @@ impl<'ctx> Hooks<'ctx> {
         self.call(Runtime::Arm, &[slot, address, size])
     }
 
-    /// Records an access between two readings of the clock; `told` makes its flags
-    /// and its value where it has happened.
+    /// Records an access between two readings of the clock; `told` computes its flags
+    /// and its value after it.
     pub(super) fn bracket(
         &self,
         site: IntValue<'ctx>,

@@ -1,15 +1,15 @@
 //! Accesses that the optimiser made one of several.
 //!
-//! Branches that end alike (`a->n += x;` here, `b->n += y;` there) are given one end:
-//! a load and a store at line 0, through a pointer that is chosen by the way that
-//! control came. The way tells them apart again. What the pointer is on a way is
+//! Branches that end alike (`a->n += x;` here, `b->n += y;` there) get one common end:
+//! a load and a store at line 0, through a pointer that a phi chooses by the incoming
+//! edge. The edge tells the accesses apart again. What the pointer is on an edge is
 //! known where another access goes through the very same pointer at a line of its
-//! own: it names the location. If just one site of the plan stores to that location
-//! in the functions that the way leads through, and its function has no other store
-//! there, in the plan or not (`source_stores.rs`), the access is that site's when it
-//! is come to by that way; otherwise it is nobody's, as before.
+//! own: that access names the location. If just one site of the plan stores to that
+//! location in the functions that the edge belongs to, and its function has no other
+//! store there, in the plan or not (`source_stores.rs`), the access is that site's when
+//! control comes by that edge; otherwise it belongs to no site.
 //!
-//! A load that is merged tells itself only by the store beside it (`+=` is both).
+//! A merged load is recognised only by the store beside it (`+=` is both).
 
 use crate::sites::locate::Locator;
 use crate::sites::place::SiteIndex;

@@ -6,8 +6,8 @@
 //! is returned, because a site that stands nowhere can be neither true nor
 //! false in any run.
 //!
-//! Which outcome each way of a branch is, and whether all of them are seen, is
-//! told by `outcomes.rs`; a copy of which that is not known is not hooked.
+//! `outcomes.rs` says which outcome each way of a branch is, and whether hooks see
+//! all of them; a copy for which this is not known is not hooked.
 
 use crate::branches::outcomes::{Optimised, Reading};
 use crate::branches::source_branches::{SourceBranches, Spot};

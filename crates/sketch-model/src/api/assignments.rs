@@ -1,24 +1,26 @@
-//! What an agent asks and is told about all its programs at once.
+//! What an agent asks about its programs, and the answer.
 //!
-//! The single [`crate::Assignment`] answers "what shall this run be"; the answer
-//! here stands until it changes, and the agent decides about each run by itself:
-//! by the share that stays with P, the share of a probation, and the expiry.
+//! The server says which tracked build a program should run. Which runs get it the agent
+//! decides about each run by itself: by the share that stays with P, the share of a
+//! probation, and the expiry. So one answer may stand for many runs, until it changes.
 
-use crate::{AgentId, BuildId, FailureKind, Schema, Tier, VariantRef};
+use crate::{AgentId, BuildId, Capabilities, FailureKind, Schema, VariantRef};
 use serde::{Deserialize, Serialize};
 
-/// What an agent says when it asks about all its programs.
+/// What an agent says when it asks what to run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct AssignmentsRequest {
     pub agent: AgentId,
-    pub tier: Tier,
+    #[serde(rename = "tier")]
+    pub capabilities: Capabilities,
     /// The builds that it runs.
     pub builds: Vec<BuildId>,
     /// The tag of the answer that it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen: Option<String>,
-    /// How long the server may wait for an answer with another tag, in seconds.
+    /// How long the server may wait for an answer with another tag, in seconds; 0 from an
+    /// agent that asks again before its next run.
     #[serde(default)]
     pub wait_s: u32,
 }
@@ -59,6 +61,22 @@ pub struct ProgramAssignment {
     /// Why there is nothing to run but P, where that is not the usual reason.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub problem: Option<String>,
+}
+
+impl ProgramAssignment {
+    /// P alone, for no particular reason.
+    pub fn original(build: &BuildId) -> ProgramAssignment {
+        ProgramAssignment {
+            build: build.clone(),
+            variant: None,
+            finished: false,
+            expected: None,
+            tracked_share: 0.0,
+            canary_share: 0.0,
+            patch: None,
+            problem: None,
+        }
+    }
 }
 
 /// A patch before it is fetched.

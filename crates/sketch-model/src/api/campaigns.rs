@@ -1,9 +1,6 @@
 //! What server, agents and people say to each other about a diagnosis.
 
-use crate::{
-    AgentId, BuildId, CampaignId, FailureKind, FailureSignature, PredictorClass, Schema, Tier,
-    VariantRef,
-};
+use crate::{BuildId, CampaignId, FailureSignature, PredictorClass};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -120,31 +117,6 @@ impl Seen {
             self.days.remove(0);
         }
     }
-}
-
-/// What an agent says when it asks what to run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct AssignmentRequest {
-    pub agent: AgentId,
-    pub build: BuildId,
-    pub tier: Tier,
-}
-
-/// What an agent should run.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub struct Assignment {
-    #[serde(default)]
-    pub schema: Schema,
-    /// The tracked build to run; `None` means P.
-    pub variant: Option<VariantRef>,
-    /// All campaigns on this build have ended, and there is at least one.
-    pub finished: bool,
-    /// The failure under diagnosis: a tracked build that shows it is not worse
-    /// than the original.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub expected: Option<FailureKind>,
 }
 
 #[cfg(test)]

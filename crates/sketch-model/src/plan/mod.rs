@@ -7,7 +7,10 @@
 
 pub(crate) mod text;
 
-use crate::{BuildId, LocationName, PointKind, Schema, SiteId, Statement, StatementId, Tier};
+use crate::{
+    BuildId, Capabilities, Capability, LocationName, PointKind, Schema, SiteId, Statement,
+    StatementId,
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 
@@ -91,9 +94,9 @@ pub struct TrackingPlan {
     /// differ in what they watch.
     #[serde(default)]
     pub variant: u32,
-    /// What an agent must offer for all of this plan to work.
-    #[serde(default = "watchpoints")]
-    pub tier: Tier,
+    /// What a machine must offer for all of this plan to work.
+    #[serde(default = "Capabilities::watchpoints", rename = "tier")]
+    pub wants: Capabilities,
     /// The tracked statements: the slice's first σ, then those that watchpoints discovered.
     pub statements: Vec<Statement>,
     /// Statements that are not tracked and have a hook for another purpose.
@@ -121,11 +124,6 @@ fn is_false(flag: &bool) -> bool {
     !flag
 }
 
-/// Plans of earlier releases did not say.
-fn watchpoints() -> Tier {
-    Tier::Watchpoints
-}
-
 impl TrackingPlan {
     pub fn site(&self, id: SiteId) -> Option<&Site> {
         // Sites are numbered by position; a plan from the network may not be.
@@ -150,7 +148,7 @@ impl TrackingPlan {
     /// Whether the processor's trace tells the ways of branches, so that they
     /// need no hook.
     pub fn traces_branches(&self) -> bool {
-        self.tier == Tier::IntelPt
+        self.wants.has(Capability::IntelPt)
     }
 
     /// Whether a site is to be hooked.

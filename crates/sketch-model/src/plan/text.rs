@@ -57,7 +57,7 @@ impl TrackingPlan {
     fn body(&self) -> String {
         let mut lines = vec![format!(
             "build {} sigma {} variant {} for {}",
-            self.build, self.sigma, self.variant, self.tier
+            self.build, self.sigma, self.variant, self.wants
         )];
         for (slot, location) in self.watched.iter().enumerate() {
             lines.push(format!("watch {slot} {location}"));
@@ -194,7 +194,7 @@ impl fmt::Display for PlanDifference {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{BuildId, Implied, Schema, SiteId, SourceLocation, StatementId, Tier};
+    use crate::{BuildId, Capabilities, Implied, Schema, SiteId, SourceLocation, StatementId};
 
     fn plan(columns: &[u32], watched: &[&str]) -> TrackingPlan {
         let name = |name: &&str| LocationName::Global((*name).to_owned());
@@ -214,7 +214,7 @@ mod tests {
             build: BuildId("ab".into()),
             sigma: 2,
             variant: 0,
-            tier: Tier::Watchpoints,
+            wants: Capabilities::watchpoints(),
             statements: vec![Statement {
                 id: StatementId(4),
                 function: "f".into(),
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(first, format!("plan {}", plan.version()));
         assert_eq!(
             body,
-            "build ab sigma 2 variant 0 for inline probes and watchpoints\n\
+            "build ab sigma 2 variant 0 for hooks and watchpoints\n\
              watch 0 x\n\
              site 0 f a.c:7:3 load [statement] x arms 0\n\
              site 1 f a.c:7:9 load [statement] x\n\
@@ -283,7 +283,8 @@ mod tests {
             "statement":1,"kind":"load","column":2,"location":null,"size":4,
             "arm_slot":null}],"watched":[],"unwatched":[]}"#;
         let plan: TrackingPlan = serde_json::from_str(text).expect("the old form");
-        assert_eq!((plan.variant, plan.tier), (0, Tier::Watchpoints));
+        let wants = Capabilities::watchpoints();
+        assert_eq!((plan.variant, plan.wants), (0, wants));
         assert_eq!(plan.sites[0].purpose, Purpose::Statement);
     }
 }

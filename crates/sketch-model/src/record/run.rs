@@ -1,34 +1,11 @@
 //! What an agent sends of one run: raw records, exactly as the process left them.
 
 use crate::{
-    AgentId, BuildId, EdgeCount, Execution, FailureReport, Gap, Mapping, PtRecord, RunId,
-    RuntimeAddress, Schema, SiteId, Thinned, ThreadIndex, TrackingRecord, WatchRefusal,
+    AgentId, BuildId, Capabilities, EdgeCount, Execution, FailureReport, Gap, Mapping, PtRecord,
+    RunId, RuntimeAddress, Schema, SiteId, Thinned, ThreadIndex, TrackingRecord, WatchRefusal,
 };
 use serde::{Deserialize, Serialize};
 use std::fmt;
-
-/// What a machine lets an agent do without privileges, found by trying it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-pub enum Tier {
-    /// Inline recording only.
-    Inline,
-    /// Inline recording and hardware watchpoints.
-    Watchpoints,
-    /// Intel PT as well.
-    IntelPt,
-}
-
-impl fmt::Display for Tier {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Tier::Inline => "inline probes",
-            Tier::Watchpoints => "inline probes and watchpoints",
-            Tier::IntelPt => "Intel PT and watchpoints",
-        })
-    }
-}
 
 /// How much of what a run saw may leave its machine.
 #[derive(
@@ -215,7 +192,9 @@ pub struct RunRecord {
     pub agent: AgentId,
     /// The build of P, also when P′ ran.
     pub build: BuildId,
-    pub tier: Tier,
+    /// What the agent's machine offers.
+    #[serde(rename = "tier")]
+    pub capabilities: Capabilities,
     /// Which form of the program ran.
     #[serde(default, rename = "variant")]
     pub execution: Execution,

@@ -13,19 +13,19 @@
 mod orders;
 mod traces;
 
-use crate::builds::trace_map::TraceMap;
-use crate::builds::workshop::{BuildCode, WorkshopError};
-use crate::jobs::prepare_iteration::Tools;
+use crate::jobs::Tools;
 use crate::storage::{
     Arrival, BuildCounts, Changes, CountedAs, Filing, Revised, Storage, StorageError, StoredRun,
 };
+use build_analysis::{BuildError, TraceMap};
 use diagnosis::campaign::iteration::Iteration;
 use diagnosis::campaign::traced_runs::KeptTrace;
 use diagnosis::campaign::{Campaign, Face, Family, LocatedFailure};
+use formats::address_map::AddressMap;
 use lru::LruCache;
 use sketch_model::{
     BuildId, CampaignId, Execution, FailureReport, FailureSignature, FailureSketch, Outcome,
-    RunRecord, VariantRef,
+    RunRecord, Slice, VariantRef,
 };
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::future::Future;
@@ -43,7 +43,7 @@ const MADE_BY_HAND: &str = "its patch was made by hand, and no campaign knows it
 /// Runs that are read back at once.
 const READ_BACK: usize = 256;
 
-pub struct Desk {
+pub struct RunFiling {
     runtime: Handle,
     storage: Arc<Storage>,
     tools: Tools,
@@ -52,7 +52,7 @@ pub struct Desk {
     iterations: HashMap<CampaignId, Iteration>,
     /// The last sketch of campaigns that are being tracked.
     published: HashMap<CampaignId, FailureSketch>,
-    codes: LruCache<(BuildId, Execution), Arc<dyn BuildCode>>,
+    codes: LruCache<(BuildId, Execution), Arc<AddressMap>>,
     trace_maps: LruCache<(BuildId, Execution), Arc<TraceMap>>,
     /// Traced successes of builds that have no campaign yet.
     waiting_traces: HashMap<BuildId, Vec<KeptTrace>>,
@@ -79,14 +79,14 @@ struct Seen {
     face: Face,
 }
 
-impl Desk {
-    /// A desk that goes on where the storage says the last one left off.
+impl RunFiling {
+    /// Goes on where the storage says the last one left off.
     pub fn open(
         runtime: Handle,
         storage: Arc<Storage>,
         tools: Tools,
-    ) -> Result<Desk, StorageError> {
-        let mut desk = Desk {
+    ) -> Result<RunFiling, StorageError> {
+        let mut filing = RunFiling {
             runtime,
             shared: storage.heartbeat().is_some(),
             storage,
@@ -101,8 +101,8 @@ impl Desk {
             ahead: HashSet::new(),
             stale: true,
         };
-        desk.refresh()?;
-        Ok(desk)
+        filing.refresh()?;
+        Ok(filing)
     }
 
     pub fn pending(&self, most: usize) -> Result<Vec<StoredRun>, StorageError> {
@@ -110,11 +110,11 @@ impl Desk {
     }
 
     /// Files runs with all that follows from them.
-    pub fn take(&mut self, runs: &[StoredRun]) -> Result<(), StorageError> {
+    pub fn file(&mut self, batch: &[StoredRun]) -> Result<(), StorageError> {
         self.counts.clear();
         self.refresh()?;
-        let mut batch = Changes::default();
-        for run in runs {
+        let mut all = Changes::default();
+        for run in batch {
             let changes = match self.considered(run) {
                 Ok(changes) => changes,
                 Err(error) => {
@@ -127,9 +127,9 @@ impl Desk {
                 self.ahead.insert(revised.campaign.id());
                 self.follow(revised.clone());
             }
-            absorb(&mut batch, changes);
+            absorb(&mut all, changes);
         }
-        self.commit(batch)
+        self.commit(all)
     }
 
     fn considered(&mut self, run: &StoredRun) -> Result<Changes, StorageError> {
@@ -281,7 +281,11 @@ impl Desk {
             .unwrap_or_else(|| Revised::new(self.new_campaign(&record.build, failure, before)));
         // What somebody decoded before sending comes from no agent of the fleet.
         if record.pt.as_ref().is_none_or(|pt| pt.decoded.is_none()) {
-            revised.campaign.learned.fleet.insert(record.tier);
+            revised
+                .campaign
+                .learned
+                .fleet
+                .insert(record.capabilities.clone());
         }
         if counted_as == CountedAs::Untracked {
             revised.campaign.learned.untracked_failures += 1;
@@ -293,7 +297,7 @@ impl Desk {
         let id = CampaignId(self.campaigns.keys().last().map_or(1, |last| last.0 + 1));
         let program = self
             .tools
-            .workshop
+            .builds
             .program_name(build)
             .unwrap_or_else(|_| build.0.clone());
         tracing::info!(campaign = %id, title = failure.seen.face.title, "a new failure");
@@ -303,7 +307,7 @@ impl Desk {
         let named = (signature, title);
         match failure.located {
             Ok(located) => {
-                let sigma = self.tools.workshop.first_sigma();
+                let sigma = self.tools.builds.first_sigma();
                 Campaign::begin(id, build.clone(), program, located, before, sigma)
             }
             Err(problem) => {
@@ -340,7 +344,7 @@ impl Desk {
             return Ok(());
         };
         campaign.count(variant.plan, counted_as);
-        campaign.learned.fleet.insert(record.tier);
+        campaign.learned.fleet.insert(record.capabilities.clone());
         if counted_as != CountedAs::OtherFailure {
             iteration.add(record, traced.as_ref());
         }
@@ -387,7 +391,7 @@ impl Desk {
         let Some(slice) = self.wait(self.storage.slice(campaign.id()))? else {
             return Ok(());
         };
-        let mut iteration = Iteration::new(slice.clone());
+        let mut iteration = self.new_iteration(build, slice.clone());
         self.add_traced_runs(&mut iteration, campaign, &slice)?;
         let plans = campaign.tracking().map_or(&[][..], |it| &it.plans);
         for plan in plans {
@@ -420,6 +424,11 @@ impl Desk {
         Ok(())
     }
 
+    fn new_iteration(&self, build: &BuildId, slice: Slice) -> Iteration {
+        let (tools, build) = (Arc::clone(&self.tools.builds), build.clone());
+        Iteration::new(slice, Arc::new(move |id| tools.statement(&build, id)))
+    }
+
     fn failure(
         &mut self,
         record: &RunRecord,
@@ -427,9 +436,10 @@ impl Desk {
     ) -> Result<Failure, StorageError> {
         let located = match self.code(&record.build, record.execution)? {
             Err(error) => Err(error.to_string()),
-            Ok(code) => code
-                .locate(report)
-                .ok_or_else(|| code.why_unlocated(report)),
+            Ok(code) => {
+                let located = self.tools.builds.locate(&record.build, report, &code);
+                located.map_err(|error| error.to_string())
+            }
         };
         let face = |signature, title| Face {
             signature,
@@ -459,7 +469,7 @@ impl Desk {
         &mut self,
         build: &BuildId,
         execution: Execution,
-    ) -> Result<Result<Arc<dyn BuildCode>, WorkshopError>, StorageError> {
+    ) -> Result<Result<Arc<AddressMap>, BuildError>, StorageError> {
         let key = (build.clone(), execution);
         if let Some(code) = self.codes.get(&key) {
             return Ok(Ok(Arc::clone(code)));
@@ -467,7 +477,7 @@ impl Desk {
         let tracked = match execution {
             Execution::Original | Execution::Traced { .. } => None,
             Execution::Local { .. } => {
-                return Ok(Err(WorkshopError::Tracking(MADE_BY_HAND.to_owned())));
+                return Ok(Err(BuildError::Tracking(MADE_BY_HAND.to_owned())));
             }
             Execution::Tracked(variant) => match self.wait(self.storage.iteration(variant))? {
                 // A lost file is this campaign's problem, not the storage's: the
@@ -475,19 +485,19 @@ impl Desk {
                 Some(iteration) => match self.tools.blobs.get(&iteration.full) {
                     Ok(bytes) => Some(bytes),
                     Err(error) if error.is_lost_blob() => {
-                        return Ok(Err(WorkshopError::Tracking(error.to_string())));
+                        return Ok(Err(BuildError::Tracking(error.to_string())));
                     }
                     Err(error) => return Err(error),
                 },
                 None => {
-                    return Ok(Err(WorkshopError::Tracking(format!(
+                    return Ok(Err(BuildError::Tracking(format!(
                         "campaign {} has no iteration {}",
                         variant.campaign, variant.iteration
                     ))));
                 }
             },
         };
-        let code = self.tools.workshop.code(build, tracked.as_deref());
+        let code = self.tools.builds.address_map(build, tracked.as_deref());
         if let Ok(code) = &code {
             self.codes.put(key, Arc::clone(code));
         }

@@ -5,9 +5,9 @@
 //! failing for the failure it showed, as successful for all if it went well. The
 //! sketch then needs no tracked build at all; σ and iterations are left alone.
 
-use super::{Desk, MADE_BY_HAND};
-use crate::builds::trace_map::TraceMap;
+use super::{MADE_BY_HAND, RunFiling};
 use crate::storage::{BuildCounts, Changes, Revised, StorageError};
+use build_analysis::TraceMap;
 use diagnosis::campaign::{Campaign, Family};
 use diagnosis::campaign::iteration::Iteration;
 use diagnosis::campaign::traced_runs::{KeptTrace, StoredTrace, traced_plan};
@@ -25,7 +25,7 @@ const MOST_WAITING: usize = 256;
 /// Binaries that are kept ready for traces.
 pub(super) const MAPS_KEPT: NonZeroUsize = NonZeroUsize::new(4).unwrap();
 
-impl Desk {
+impl RunFiling {
     /// What the trace of a run says; `None` if it has none.
     pub(super) fn traced(&mut self, record: &RunRecord) -> Option<TracedRun> {
         record.pt.as_ref()?;
@@ -53,7 +53,7 @@ impl Desk {
                 Some(bytes.map_err(|error| error.to_string())?)
             }
         };
-        let map = self.tools.workshop.trace_map(build, tracked);
+        let map = self.tools.builds.trace_map(build, tracked);
         let map = map.map_err(|error| error.to_string())?;
         self.trace_maps.put(key, Arc::clone(&map));
         Ok(map)
@@ -157,7 +157,7 @@ impl Desk {
         let sigma = FOLLOWED.min(slice.entries.len() as u32);
         let build = &campaign.identity.build;
         let ask = PlanRequest::all(sigma);
-        let planned = self.tools.workshop.plan(build, slice, &ask);
+        let planned = self.tools.builds.plan(build, slice, &ask);
         let (Ok(mut planned), Ok(code)) = (planned, self.code(build, Execution::Original)?) else {
             return Ok(());
         };

@@ -1,18 +1,17 @@
-//! A workshop without LLVM: one program with a race on `mut`, in six statements.
+//! Build tools without LLVM: one program with a race on `mut`, in six statements.
 //!
 //! The consumer reads `mut` (line 120) while main sets it to NULL (line 210).
 //! Statement ids are positions in the slice, static addresses are 0x1000 plus
 //! the line, and a tracked build's bytes name its plan.
 
+use build_analysis::{BuildError, BuildTools, TrackedBinary, Unlocated, locate};
 use diagnosis::campaign::LocatedFailure;
-use diagnosis::campaign::iteration::ProgramCode;
-use diagnosis::{CodeMap, FunctionCode};
+use formats::address_map::{AddressMap, CodeFrame, LineRow};
+use formats::statement_map::LoadedSegments;
 use sketch_model::{
-    BuildId, DependenceKind, FailureReport, LocationName, Mapping, Placement, PointKind,
-    RuntimeAddress, Schema, Slice, SliceEntry, Statement, StatementId, StaticAddress, SyncOp, Tier,
-    TrackPoint, TrackingPlan, Why,
+    BuildId, Capabilities, DependenceKind, FailureReport, LocationName, Placement, PointKind,
+    Schema, Slice, SliceEntry, Statement, StatementId, SyncOp, TrackPoint, TrackingPlan, Why,
 };
-use sketch_server::workshop::{BuildCode, TrackedBinary, Workshop, WorkshopError};
 use slicer::{Iteration, PlanRequest};
 use std::sync::Arc;
 use test_support::records;
@@ -104,67 +103,58 @@ pub fn deployed(sigma: u32) -> Vec<u8> {
 }
 
 /// Addresses are lines: 0x1000 + line.
-struct Code;
-
-impl BuildCode for Code {
-    fn locate(&self, report: &FailureReport) -> Option<LocatedFailure> {
-        let frames = &report.threads.first()?.frames;
-        let mut statements = frames
-            .iter()
-            .filter_map(|f| statement(f.lookup.0.checked_sub(0x1000)? as u32));
-        Some(LocatedFailure {
-            kind: report.kind.clone(),
-            failing: statements.next()?,
-            callers: statements.collect(),
-            others: Vec::new(),
-            said: None,
-        })
-    }
+fn address_map() -> AddressMap {
+    let row = |(line, function): &(u32, &str)| LineRow {
+        from: 0x1000 + u64::from(*line),
+        to: 0x1001 + u64::from(*line),
+        column: 0,
+        frames: vec![CodeFrame {
+            function: Some((*function).to_owned()),
+            file: Some("/src/pbzip2.c".to_owned()),
+            line: Some(*line),
+        }],
+    };
+    AddressMap::new(
+        vec![build()],
+        LoadedSegments::default(),
+        Vec::new(),
+        LINES.iter().map(row).collect(),
+        |_, _, line| statement(line).map(|statement| statement.id),
+    )
 }
 
-impl ProgramCode for Code {
-    fn statement(&self, id: StatementId) -> Option<Statement> {
-        statement(LINES.get(id.0 as usize)?.0)
-    }
-
-    fn code_map(&self) -> &dyn CodeMap {
-        self
-    }
-}
-
-impl CodeMap for Code {
-    fn locate(&self, _: &Mapping, _: RuntimeAddress) -> Option<StaticAddress> {
-        None
-    }
-
-    fn function_at(&self, _: StaticAddress) -> Option<FunctionCode<'_>> {
-        None
-    }
-
-    fn statements_at(&self, _: StaticAddress) -> Vec<StatementId> {
-        Vec::new()
-    }
-}
-
-impl Workshop for Double {
-    fn program_name(&self, asked: &BuildId) -> Result<String, WorkshopError> {
+impl BuildTools for Double {
+    fn program_name(&self, asked: &BuildId) -> Result<String, BuildError> {
         if *asked == build() {
             Ok("pbzip2".into())
         } else {
-            Err(WorkshopError::UnknownBuild(asked.clone()))
+            Err(BuildError::UnknownBuild(asked.clone()))
         }
     }
 
-    fn code(
+    fn address_map(
         &self,
         _: &BuildId,
         tracked: Option<&[u8]>,
-    ) -> Result<Arc<dyn BuildCode>, WorkshopError> {
+    ) -> Result<Arc<AddressMap>, BuildError> {
         assert!(tracked.is_none_or(|bytes| bytes.starts_with(b"full ")));
-        Ok(Arc::new(Code))
+        Ok(Arc::new(address_map()))
     }
 
-    fn slice(&self, _: &BuildId, failure: &LocatedFailure) -> Result<Slice, WorkshopError> {
+    fn statement(&self, _: &BuildId, id: StatementId) -> Option<Statement> {
+        statement(LINES.get(id.0 as usize)?.0)
+    }
+
+    fn locate(
+        &self,
+        build: &BuildId,
+        report: &FailureReport,
+        code: &AddressMap,
+    ) -> Result<LocatedFailure, Unlocated> {
+        locate(report, code, |id| self.statement(build, id), |_| 0)
+    }
+
+    fn slice(&self, _: &BuildId, failure: &LocatedFailure) -> Result<Slice, BuildError> {
         let mut slice = slice();
         // Another failure has its own statement first.
         slice
@@ -178,12 +168,7 @@ impl Workshop for Double {
         2
     }
 
-    fn plan(
-        &self,
-        _: &BuildId,
-        slice: &Slice,
-        ask: &PlanRequest,
-    ) -> Result<Iteration, WorkshopError> {
+    fn plan(&self, _: &BuildId, slice: &Slice, ask: &PlanRequest) -> Result<Iteration, BuildError> {
         let sigma = ask.sigma;
         let tracked = &slice.entries[..(sigma as usize).min(slice.entries.len())];
         let site = |(number, entry): (usize, &SliceEntry)| {
@@ -204,15 +189,15 @@ impl Workshop for Double {
             watched: watching(variant == 0),
             unwatched: watching(variant != 0),
             ..records::plan(match variant < self.watching {
-                true => Tier::Watchpoints,
-                false => Tier::Inline,
+                true => Capabilities::watchpoints(),
+                false => Capabilities::hooks(),
             })
         };
         let plans = (0..=self.watching).map(plan).collect();
         Ok(Iteration::new(plans, ask))
     }
 
-    fn track(&self, _: &BuildId, plan: &TrackingPlan) -> Result<TrackedBinary, WorkshopError> {
+    fn track(&self, _: &BuildId, plan: &TrackingPlan) -> Result<TrackedBinary, BuildError> {
         if self.stuck {
             // Only the end of the process ends this.
             loop {
@@ -220,10 +205,10 @@ impl Workshop for Double {
             }
         }
         if let Some(problem) = &self.broken {
-            return Err(WorkshopError::Tracking(problem.clone()));
+            return Err(BuildError::Tracking(problem.clone()));
         }
         if plan.sigma < self.hookable_from {
-            return Err(WorkshopError::NothingToHook);
+            return Err(BuildError::NothingToHook);
         }
         Ok(TrackedBinary {
             full: [b"full ".as_slice(), &deployed(plan.sigma)].concat(),
@@ -235,7 +220,7 @@ impl Workshop for Double {
         })
     }
 
-    fn deployed(&self, _: &BuildId) -> Result<Vec<u8>, WorkshopError> {
+    fn deployed(&self, _: &BuildId) -> Result<Vec<u8>, BuildError> {
         Ok(deployed(0))
     }
 }

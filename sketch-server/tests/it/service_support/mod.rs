@@ -1,4 +1,4 @@
-//! A server on a free port of 127.0.0.1 with the workshop double, and a client.
+//! A server on a free port of 127.0.0.1 with build tools that are a double, and a client.
 
 #![allow(dead_code)] // Each test file uses its own part.
 

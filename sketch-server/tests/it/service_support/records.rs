@@ -4,7 +4,9 @@
 //! in a successful one it follows it. Everything else is the same in both.
 
 use super::double::build;
-use sketch_model::{Outcome, ProbeKind, RunRecord, RuntimeAddress, ThreadRecord, VariantRef};
+use sketch_model::{
+    FailureReport, Outcome, ProbeKind, RunRecord, RuntimeAddress, ThreadRecord, VariantRef,
+};
 pub use test_support::records::variant;
 use test_support::records::{self, RunBuilder, stack, thread};
 
@@ -14,7 +16,10 @@ pub const MUT: RuntimeAddress = RuntimeAddress(0x7f00_0000_1000);
 pub fn crash(lines: &[u32]) -> Outcome {
     let frame = |line: &u32| (0x1000 + u64::from(*line), "/opt/pbzip2");
     let frames: Vec<_> = lines.iter().map(frame).collect();
-    Outcome::Failure(records::crash(stack(101, &frames)))
+    Outcome::Failure(FailureReport {
+        mappings: vec![records::mapping("/opt/pbzip2", 0x5555_0000_0000, 0x1_0000)],
+        ..records::crash(stack(101, &frames))
+    })
 }
 
 /// A run of P.

@@ -2,8 +2,8 @@
 
 use diagnosis::campaign::{Campaign, FIRST_SIGMA, LocatedFailure};
 use sketch_model::{
-    BuildId, CampaignId, Execution, FailureKind, FailureSketch, Provenance, RunRecord, Schema,
-    Tier, VariantRef,
+    BuildId, CampaignId, Capabilities, Execution, FailureKind, FailureSketch, Provenance,
+    RunRecord, Schema, VariantRef,
 };
 use sketch_server::storage::{
     Arrival, BuildCounts, Changes, CountedAs, Database, Filing, Revised, Storage,
@@ -119,7 +119,7 @@ pub fn sketch(campaign: u64, version: u32) -> FailureSketch {
             predictors_tested: 0,
             looks: 0,
             control_flow: "inline branch recorder".into(),
-            tier: Tier::Inline,
+            capabilities: Capabilities::hooks(),
             privacy: "none".into(),
             drawn_run: None,
             untracked_failure_rate: Some(1.0 / 3.0),

@@ -124,6 +124,12 @@ fn the_agent_links_neither_llvm_nor_libipt_nor_anything_that_signs() {
 }
 
 #[test]
+fn whoever_controls_a_process_needs_neither_server_nor_keys() {
+    let heavy = ["tokio v", "ureq", "rustls v", "minisign", "code-patch"];
+    assert_links_none("process-control", &heavy);
+}
+
+#[test]
 fn decisions_need_neither_server_nor_compiler() {
     for room in [
         "diagnosis",

@@ -244,7 +244,7 @@ pub fn pbzip2() -> FailureSketch {
             predictors_tested: 26,
             looks: 3,
             control_flow: "inline branch recorder".to_owned(),
-            tier: Tier::Watchpoints,
+            capabilities: Capabilities::watchpoints(),
             privacy: "values of scalars only, no strings".to_owned(),
             drawn_run: Some(RunId("host-3/18221".to_owned())),
             untracked_failure_rate: Some(0.0026),

@@ -65,7 +65,7 @@ pub fn plan(statements: &[u32]) -> TrackingPlan {
         statements: statements.iter().map(|s| statement(*s, "")).collect(),
         sites,
         watched: vec![queue_mut()],
-        ..test_support::records::plan(Tier::Watchpoints)
+        ..test_support::records::plan(Capabilities::watchpoints())
     }
 }
 

@@ -6,11 +6,15 @@ pub use test_support::records::thread;
 use test_support::records::{RunBuilder, access, mapping, successful};
 
 pub const BIAS: u64 = 0x5555_0000_0000;
+/// Its build-id.
+pub const PROGRAM: &str = "b1";
 pub const ADDRESS: RuntimeAddress = RuntimeAddress(0x1000);
 
 /// One tick a nanosecond, exact to 5.
 pub fn record(threads: Vec<ThreadRecord>, hits: Vec<WatchHit>) -> RunRecord {
-    let run = successful("r1").on(Tier::Watchpoints).tracked(VARIANT);
+    let run = successful("r1")
+        .on(Capabilities::watchpoints())
+        .tracked(VARIANT);
     RunRecord {
         sampling_probability: 0.5,
         clock: ClockTie {
@@ -21,7 +25,10 @@ pub fn record(threads: Vec<ThreadRecord>, hits: Vec<WatchHit>) -> RunRecord {
             error_ns: 5,
         },
         mappings: vec![
-            mapping("/program", BIAS, 0x1000),
+            Mapping {
+                build_id: Some(BuildId(PROGRAM.into())),
+                ..mapping("/program", BIAS, 0x1000)
+            },
             mapping("/libc", 0x7fff_0000_0000, 0x1000),
         ],
         ..run.with_threads(threads).watched(hits)

@@ -16,8 +16,8 @@ use crate::clones::refusal::Refusal;
 use crate::sites::hosts::Hosts;
 use crate::sites::place::place;
 use crate::{InstrumentError, tracked_build::io};
-use build_store::sandbox::Reach;
-use build_store::tools;
+use build_store::sandbox::{Limits, Reach};
+use build_store::tools::read_made;
 use build_store::{ModuleEntry, ModuleStatus, RegisteredBuild, Stage, compile};
 use inkwell::context::Context;
 use inkwell::llvm_sys::core::{
@@ -116,17 +116,18 @@ pub fn extract(
 
     let path = |kind: &str| folder.join(format!("{number}.{kind}"));
     fs::write(path("bc"), &optimised).map_err(io("writing bitcode"))?;
-    let sandbox = build.manifest().sandbox();
+    let tools = build.tools();
     let mut words: Vec<OsString> = vec!["--keep-const-init".into()];
     words.extend(functions.iter().map(|name| format!("--func={name}").into()));
     words.extend([path("bc").into(), "-o".into(), path("plain.bc").into()]);
     let tool = "llvm-extract-19".as_ref();
     let reach = Reach::new(folder, &[]);
-    tools::run(tool, &words, "llvm-19", &reach, sandbox).map_err(|error| Refusal::Extract {
+    let ran = tools.run(tool, &words, "llvm-19", &reach);
+    ran.map_err(|error| Refusal::Extract {
         module: module.source.clone(),
         reason: error.to_string(),
     })?;
-    let plain = fs::read(path("plain.bc")).map_err(io("reading bitcode"))?;
+    let plain = read_made(&path("plain.bc"), reach.limits).map_err(io("reading bitcode"))?;
     let mut placement = Placement::default();
     let tracked = hooked(&module.source, &plain, &branches, plan, &mut placement)?;
     fs::write(path("tracked.bc"), tracked).map_err(io("writing bitcode"))?;
@@ -138,13 +139,13 @@ pub fn extract(
     let lower = |kind: &str| {
         let object = path(&format!("{kind}.o"));
         let input = path(&format!("{kind}.bc"));
-        compile(&flags, Stage::ObjectFromOptimised, &input, &object, sandbox).map_err(|e| {
+        compile(&flags, Stage::ObjectFromOptimised, &input, &object, &tools).map_err(|e| {
             InstrumentError::Lower {
                 module: module.source.clone(),
                 reason: e.to_string(),
             }
         })?;
-        fs::read(&object).map_err(io("reading an object"))
+        read_made(&object, Limits::TOOL).map_err(io("reading an object"))
     };
     let (plain, tracked) = std::thread::scope(|scope| {
         let plain = scope.spawn(|| lower("plain"));

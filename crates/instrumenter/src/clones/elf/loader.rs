@@ -1,4 +1,4 @@
-//! What the loader is told of the appended segment: pointers that slide, the
+//! What the dynamic loader needs for the appended segment: relocations, the
 //! thread-local block, and a build-id of its own.
 //!
 //! Thread-local variables of an executable lie below the thread pointer, at

@@ -1,0 +1,3 @@
+//! Addresses of real binaries to statements of their builds.
+
+mod locate;
