@@ -218,6 +218,8 @@ pub struct IdealStatement {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
+    /// Who freed the memory, and who used it then.
+    Lifetime,
     Order,
     Value,
     Branch,

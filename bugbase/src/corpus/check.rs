@@ -117,6 +117,7 @@ fn check_predictor(predictor: &IdealPredictor) -> Result<()> {
         (Class::Order, Some(_)) => 3,
         (Class::Order, None) => bail!("an order predictor needs its pattern"),
         (_, Some(_)) => bail!("only an order predictor has a pattern"),
+        (Class::Lifetime, None) => 2,
         (_, None) => 1,
     };
     ensure!(

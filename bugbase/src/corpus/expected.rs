@@ -1,6 +1,6 @@
 //! Whether a sketch's best predictors are those that the bug's folder expects.
 
-use crate::corpus::bug::{IdealPredictor, Shape};
+use crate::corpus::bug::{Class, IdealPredictor, Shape};
 use serde_json::{Value, json};
 
 /// Whether the best predictor of a class is one of the expected ones.
@@ -40,6 +40,7 @@ fn matches(ideal: &IdealPredictor, predictor: &Value, sketch: &Value) -> bool {
     }
     // What a call saw is at the call, wherever the function called lies.
     let statements: Vec<&Value> = match (body["statements"].as_array(), body.get("caller")) {
+        _ if ideal.class == Class::Lifetime => vec![&body["freed_by"], &body["used_by"]],
         (Some(several), _) => several.iter().collect(),
         (None, Some(caller)) => vec![caller],
         (None, None) => vec![&body["statement"]],
