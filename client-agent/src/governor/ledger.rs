@@ -360,7 +360,7 @@ mod tests {
         assert!(owed > 0);
         let refused = ledger.admit(ONE).expect_err("in debt");
         let sentence = refused.to_string();
-        assert!(sentence.contains("ms beyond the 1%"), "{sentence}");
+        assert!(sentence.contains("ms more than the 1%"), "{sentence}");
         let bytes = fs::read(ledger.account.file()).expect("kept");
         assert!(serde_json::from_slice::<Account>(&bytes).is_ok());
     }

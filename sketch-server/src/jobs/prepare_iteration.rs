@@ -52,7 +52,9 @@ impl Preparation {
                 promotions: learned.promotions.clone(),
                 fleet: Some(Fleet {
                     offers: learned.fleet.clone(),
-                    watching_given_up: learned.watching_given_up,
+                    // The first plan is one alone: runs of several are counted apart,
+                    // and where to watch is known once hooks have named a location.
+                    watching_given_up: learned.watching_given_up || campaign.iteration() == 1,
                 }),
             };
             let iteration = tools.builds.plan(&build, &slice, &ask)?;

@@ -66,10 +66,10 @@ pub struct Face {
 
 /// Takes note of a failing run.
 pub(super) fn note(faces: &mut Vec<Face>, seen: Face) {
-    match faces.iter_mut().find(|face| face.signature == seen.signature) {
-        Some(known) => known.failures += seen.failures,
-        None if faces.len() < MOST_FACES => faces.push(seen),
-        None => faces[MOST_FACES - 1].failures += seen.failures,
+    let known = faces.iter().position(|face| face.signature == seen.signature);
+    match known.or((faces.len() == MOST_FACES).then_some(MOST_FACES - 1)) {
+        Some(at) => faces[at].failures += seen.failures,
+        None => faces.push(seen),
     }
 }
 

@@ -49,7 +49,11 @@ use traced_runs::TracedRuns;
 /// σ of the first iteration. The published system begins with 2, because there
 /// each tracked statement costs the program; here a governor bounds the cost,
 /// recurrences are what is dear, and each iteration costs at least one.
-pub const FIRST_SIGMA: u32 = 16;
+pub const FIRST_SIGMA: u32 = 32;
+
+/// A slice of so many statements of the program's own is tracked whole at once. Slices of
+/// ordinary programs of a hundred lines have some 40.
+pub const SMALL_SLICE: u32 = 64;
 
 /// How often discovered statements or promoted locations alone, with σ at the
 /// slice's length, are reason enough for another tracked build.
@@ -351,7 +355,11 @@ impl Campaign {
     pub fn sliced(mut self, statements: u32) -> Campaign {
         self.learned.slice_statements = Some(statements);
         if let State::Active(Stage::Preparing { sigma, .. }) = &mut self.state {
-            *sigma = (*sigma).min(statements.max(1));
+            let whole = *sigma == FIRST_SIGMA && statements <= SMALL_SLICE;
+            *sigma = match whole {
+                true => statements.max(1),
+                false => (*sigma).min(statements.max(1)),
+            };
         }
         self
     }

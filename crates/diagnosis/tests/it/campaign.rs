@@ -186,10 +186,10 @@ fn counts_start_anew_with_each_tracked_build() {
 }
 
 #[test]
-fn runs_count_by_iteration_plan_and_signature() {
+fn runs_count_by_iteration_plan_and_family() {
     let mut campaign = campaign(8);
-    let own = campaign.identity.signature.clone();
-    let other = FailureSignature("another".into());
+    let own = campaign.family();
+    let other = Family::of_signature(&FailureSignature("another".into()));
     let now = campaign.variant(0);
     assert_eq!(campaign.counted_as(now, None), CountedAs::Successful);
     assert_eq!(campaign.counted_as(now, Some(&own)), CountedAs::Failing);
