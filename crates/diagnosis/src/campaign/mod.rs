@@ -117,7 +117,7 @@ pub struct Learned {
     /// Runs of P that failed so.
     pub untracked_failures: u64,
     /// The places where it strikes, in the order in which they were seen.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faces: Vec<Face>,
     /// What the agents that reported runs of the program can do.
     #[serde(default)]

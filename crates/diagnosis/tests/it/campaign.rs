@@ -7,8 +7,12 @@ use sketch_model::{
     SourceLocation, Statement, StatementId,
 };
 
-/// A campaign whose first tracked build is out.
+/// A campaign whose first tracked build is out, with a σ that is small enough to double.
 fn campaign(slice: u32) -> Campaign {
+    begun(16, slice)
+}
+
+fn begun(sigma: u32, slice: u32) -> Campaign {
     let failure = LocatedFailure {
         kind: FailureKind::Signal {
             number: 11,
@@ -33,7 +37,7 @@ fn campaign(slice: u32) -> Campaign {
         "a".into(),
         failure,
         BuildCounts::default(),
-        FIRST_SIGMA,
+        sigma,
     );
     built(campaign.sliced(slice))
 }
@@ -106,6 +110,12 @@ fn sigma_doubles_up_to_the_slice_and_no_further() {
     assert!(!campaign.look_is_due());
     let step = failing_run(&mut campaign, verdict(true, false, &[]));
     assert_eq!((step, campaign.iteration()), (Step::Keep, 4));
+}
+
+#[test]
+fn a_small_slice_is_tracked_whole_at_once() {
+    let sigmas = [1, SMALL_SLICE, SMALL_SLICE + 1].map(|slice| begun(FIRST_SIGMA, slice).sigma());
+    assert_eq!(sigmas, [1, SMALL_SLICE, FIRST_SIGMA]);
 }
 
 #[test]
