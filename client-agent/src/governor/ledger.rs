@@ -199,7 +199,7 @@ mod tests {
         ledger.settle(6 * MS, aside, Some(30 * MS));
         let refused = ledger.admit().expect_err("in debt");
         let sentence = refused.to_string();
-        assert!(sentence.contains("ms beyond the 1%"), "{sentence}");
+        assert!(sentence.contains("ms more than the 1%"), "{sentence}");
         let bytes = fs::read(ledger.account.file()).expect("kept");
         assert!(serde_json::from_slice::<Account>(&bytes).is_ok());
     }
