@@ -82,7 +82,7 @@ impl fmt::Display for Capabilities {
         let hooks = has(Capability::Hooks) && !(watches && traces);
         let words = [
             (traces, "Intel PT"),
-            (hooks, "inline probes"),
+            (hooks, "hooks"),
             (watches, "watchpoints"),
         ];
         let words = words.iter().filter(|(has, _)| *has).map(|(_, word)| *word);
@@ -205,13 +205,13 @@ mod tests {
     fn plans_and_pages_name_them_as_ever() {
         let words = rungs().map(|(_, set, _)| set.to_string());
         let known = [
-            "inline probes",
-            "inline probes and watchpoints",
+            "hooks",
+            "hooks and watchpoints",
             "Intel PT and watchpoints",
         ];
         assert_eq!(words, known);
         let traces = Capabilities::from([Hooks, IntelPt]);
-        assert_eq!(traces.to_string(), "Intel PT and inline probes");
+        assert_eq!(traces.to_string(), "Intel PT and hooks");
         assert_eq!(Capabilities::default().to_string(), "nothing");
     }
 }

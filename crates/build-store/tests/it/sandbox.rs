@@ -405,7 +405,7 @@ fn a_tool_may_be_named_by_a_relative_path() {
 fn folders_of_the_search_path_that_cannot_be_searched_do_not_matter() {
     let it = Box::new();
     std::fs::create_dir(it.path("closed")).unwrap();
-    let nobody = std::fs::Permissions::from_mode(0);
+    let nobody = std::fs::Permissions::from_mode(0o0);
     std::fs::set_permissions(it.path("closed"), nobody).unwrap();
     let old = std::env::var("PATH").unwrap();
     // One that is closed, one that is no folder, one that means another folder elsewhere.

@@ -260,7 +260,7 @@ fn without_the_binaries_it_says_which_are_missing() {
             "missing: [vdso] (",
             "the kernel was traced as well",
             "the trace itself: ",
-            "No registered build ran here",
+            "No registered build ran in this recording",
         ] {
             assert!(said.contains(expected), "{expected} is not in:\n{said}");
         }
