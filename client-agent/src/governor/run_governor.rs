@@ -138,6 +138,9 @@ impl Steward {
         } else {
             SHORTEST_MS
         };
+        if !idle && self.region.enabled() {
+            self.region.wake();
+        }
         if self.looks % OFTEN == 1 {
             self.region.set_sandboxed(sys::has_seccomp_filter(pid));
             self.count_switches(pid);

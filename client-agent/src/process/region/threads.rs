@@ -2,9 +2,10 @@
 
 use super::words::Words;
 use runtime::layout::{
-    ACCESSED, EDGES, Edge, Event, HEAD_EVENTS, KIND_ARGUMENT, KIND_BRANCH, KIND_CALL, KIND_READ,
-    KIND_RESULT, KIND_SYNC_BEGIN, KIND_SYNC_END, KIND_TEXT, KIND_WRITE, REACHED, RING_EVENTS,
-    SAW_NEGATIVE, SAW_NON_ZERO, SAW_ZERO, SYNC_BEGUN, SYNC_ENDED, ThreadSlot,
+    ACCESSED, ACCESSED_UNTIMED, EDGES, Edge, Event, HEAD_EVENTS, KIND_ARGUMENT, KIND_BRANCH,
+    KIND_CALL, KIND_READ, KIND_RESULT, KIND_SYNC_BEGIN, KIND_SYNC_END, KIND_TEXT, KIND_WRITE,
+    REACHED, RING_EVENTS, SAW_NEGATIVE, SAW_NON_ZERO, SAW_ZERO, SYNC_BEGUN, SYNC_ENDED, TIRED,
+    ThreadSlot,
 };
 use sketch_model::{
     EdgeCount, ProbeEvent, ProbeKind, RuntimeAddress, SeenShapes, SiteId, Thinned, ThreadIndex,
@@ -19,7 +20,7 @@ use std::{
 const FIRST: usize = 64;
 const LAST: usize = 64;
 /// What accounts of accesses are kept under.
-const ACCESSES: [u32; 3] = [ACCESSED, SYNC_BEGUN, SYNC_ENDED];
+const ACCESSES: [u32; 4] = [ACCESSED, ACCESSED_UNTIMED, SYNC_BEGUN, SYNC_ENDED];
 
 /// A thread, its number not yet given.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -160,6 +161,7 @@ fn read_thinned(words: Words<'_>) -> Vec<Thinned> {
             Thinned {
                 count,
                 latest: read_event(words, at + offset_of!(Edge, latest), 0),
+                tired: shapes & TIRED != 0,
                 shapes: SeenShapes {
                     zero: shapes & SAW_ZERO != 0,
                     non_zero: shapes & SAW_NON_ZERO != 0,
