@@ -237,6 +237,33 @@ mod tests {
     }
 
     #[test]
+    fn what_a_thread_tired_of_is_named() {
+        let mut slot = vec![0; size_of::<ThreadSlot>()];
+        slot[offset_of!(ThreadSlot, tid)..][..4].copy_from_slice(&7u32.to_le_bytes());
+        let mut put = |number: usize, site: u32, way: u32, shapes: u64| {
+            let at = offset_of!(ThreadSlot, edges) + number * size_of::<Edge>();
+            slot[at..at + 4].copy_from_slice(&site.to_le_bytes());
+            slot[at + 4..at + 8].copy_from_slice(&way.to_le_bytes());
+            slot[at + offset_of!(Edge, missed)] = 32;
+            slot[at + offset_of!(Edge, shapes)] = shapes as u8;
+            let latest = at + offset_of!(Edge, latest);
+            slot[latest] = site as u8 - 1;
+            slot[latest + offset_of!(Event, kind)] = KIND_READ as u8;
+        };
+        put(3, 5, ACCESSED, SAW_NON_ZERO | TIRED);
+        put(4, 5, ACCESSED_UNTIMED, SAW_ZERO);
+        let read = read_slot(&slot).expect("a thread").record;
+        assert!(read.edges.is_empty(), "{:?}", read.edges);
+        let mut thinned: Vec<_> = read
+            .thinned
+            .iter()
+            .map(|t| (t.tired, t.shapes.zero))
+            .collect();
+        thinned.sort_unstable();
+        assert_eq!(thinned, [(false, true), (true, false)]);
+    }
+
+    #[test]
     fn edges_are_read_with_their_counts() {
         let mut slot = vec![0; size_of::<ThreadSlot>()];
         slot[offset_of!(ThreadSlot, tid)..][..4].copy_from_slice(&7u32.to_le_bytes());

@@ -6,7 +6,7 @@ use crate::perf_attr::PerfEventAttr;
 use core::{
     arch::global_asm,
     mem::offset_of,
-    sync::atomic::{AtomicU32, AtomicU64},
+    sync::atomic::{AtomicI32, AtomicU32, AtomicU64},
 };
 use inprocess_base::own_address;
 use inprocess_capture::state::{Pages, Shared};
@@ -72,6 +72,9 @@ pub struct Watch {
     pub ready: AtomicU32,
     /// Zero: aiming changes nothing, for good. Clones look at this and the next one.
     pub asking: AtomicU32,
+    /// Accesses that need no aiming until one of them settles a bill all the same: threads
+    /// that are tired of every hook would not notice that the agent is gone, and hits go on.
+    pub countdown: AtomicI32,
     /// With which address and size, as [`asked`] joins them, each slot needs no aiming.
     pub asked: [AtomicU64; WATCH_SLOTS],
     /// Bit n: the events of slot n have been closed for good.

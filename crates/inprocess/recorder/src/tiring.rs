@@ -83,7 +83,9 @@ unsafe fn tire(slot: *mut ThreadSlot, edge: *mut Edge, site: u32, door: usize) {
         watch::release::release();
     }
     let site = site as usize;
-    if site >= TIRING_SITES {
+    let region = state::region();
+    // SAFETY: a region that is not null is active.
+    if site >= TIRING_SITES || region.is_null() || unsafe { (*region).header.tireless } != 0 {
         return;
     }
     // SAFETY: site and door are in bounds; only this thread writes its slot; the words are

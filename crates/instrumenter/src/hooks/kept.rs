@@ -218,8 +218,9 @@ impl<'ctx> Hooks<'ctx> {
         let at = usize::from(slot) * size_of::<u64>();
         let mut text = format!(
             "cmpl $$0, __failsketch_asking(%rip)\n\tje 9f\n\t\
+             decl __failsketch_countdown(%rip)\n\tjs 8f\n\t\
              movabsq $${}, %r11\n\txorq ${{1:q}}, %r11\n\t\
-             cmpq %r11, __failsketch_asked+{at}(%rip)\n\tje 9f\n\t",
+             cmpq %r11, __failsketch_asked+{at}(%rip)\n\tje 9f\n8:\t",
             shift << 60
         );
         let what = u64::from(slot) | u64::from(size.min(0xffff)) << 32;

@@ -44,6 +44,8 @@ const PERF_EVENT_IOC_MODIFY_ATTRIBUTES: usize = 0x4008_240b;
 const LOWEST_AIM: u64 = 4096;
 const USER_ADDRESSES_END: u64 = 1 << 47;
 const SIZE_SHIFT: u32 = 60;
+/// Accesses between two that settle: a fraction of a millisecond.
+const COUNTDOWN: i32 = 1 << 16;
 
 /// Opens the events that the agent asked for.
 ///
@@ -112,6 +114,12 @@ pub fn arm(slot: u32, address: u64, size: u32) {
     let region = state::region();
     if region.is_null() || slot as usize >= WATCH_SLOTS {
         return;
+    }
+    // SAFETY: the recorder's pages are always mapped.
+    let countdown = unsafe { &(*recorder_state::recorder()).watch.countdown };
+    if countdown.load(Ordering::Relaxed) < 0 {
+        countdown.store(COUNTDOWN, Ordering::Relaxed);
+        governor::spend(0);
     }
     // Sizes that hardware lacks (a long double, a struct) watch their beginning.
     let shift = match size {
