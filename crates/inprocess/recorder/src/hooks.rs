@@ -18,6 +18,8 @@ use inprocess_layout::{
 /// In the second argument of an access.
 pub const WRITES: u32 = 1 << 31;
 pub const DID_NOT_HAPPEN: u32 = 1 << 30;
+/// The hook is one that its thread can pass by.
+pub const CAN_TIRE: u32 = 1 << 29;
 
 /// A load or store was made between the two counter readings: its size in the low
 /// half of `write_and_size`, the top bit set for a store. The bit below it tells
@@ -79,7 +81,7 @@ pub extern "C" fn access(
         } else {
             (*costs).read
         };
-        recorder::access(slot, said, way, cost);
+        recorder::access(slot, said, way, cost, write_and_size & CAN_TIRE != 0);
     }
 }
 
@@ -191,7 +193,10 @@ pub extern "C" fn synchronisation(kind: u16, site: u32, object: u64, result: u64
         SYNC_ENDED
     };
     // SAFETY: the slot is this thread's own; state pages are always mapped.
-    unsafe { recorder::access(slot, said, way, (*recorder_state::recorder()).costs.point) };
+    unsafe {
+        let cost = (*recorder_state::recorder()).costs.point;
+        recorder::access(slot, said, way, cost, false);
+    }
 }
 
 /// A synchronisation call on `object` is about to be made.

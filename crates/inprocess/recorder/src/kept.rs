@@ -87,7 +87,8 @@ unsafe fn access(what: u64, registers: *const Registers, before: u64, after: u64
     };
     if after != 0 && more & hooks::DID_NOT_HAPPEN == 0 {
         let size = (what >> 32) as u32 & 0xffff;
-        hooks::access(what as u32, writes | size, address, value, before, after);
+        let how = hooks::CAN_TIRE | writes | size;
+        hooks::access(what as u32, how, address, value, before, after);
     }
 }
 

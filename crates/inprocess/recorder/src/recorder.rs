@@ -92,12 +92,12 @@ pub unsafe fn write(slot: *mut ThreadSlot, said: Said, cost: u64) {
 
 /// An access was made, or a synchronisation call begins or ends; `way` tells
 /// which of these the account keeps apart. One that finds no room there is an
-/// event every time.
+/// event every time. The thread may tire of one whose hook can be passed by.
 ///
 /// # Safety
 /// `slot` must be the calling thread's own.
 #[inline(always)]
-pub unsafe fn access(slot: *mut ThreadSlot, said: Said, way: u32, cost: u64) {
+pub unsafe fn access(slot: *mut ThreadSlot, said: Said, way: u32, cost: u64, can_tire: bool) {
     // SAFETY: the edge is in the thread's own account.
     unsafe {
         let edge = edge_of(slot, said.site, way);
@@ -117,7 +117,7 @@ pub unsafe fn access(slot: *mut ThreadSlot, said: Said, way: u32, cost: u64) {
                 compiler_fence(Ordering::Release);
                 (&raw mut (*latest).kind).write_volatile(said.kind);
                 (*slot).last_reading = said.after;
-                if missed.is_multiple_of(TIRED_AFTER) {
+                if can_tire && missed.is_multiple_of(TIRED_AFTER) {
                     tiring::of_access(slot, edge, &said, way, shapes);
                 }
                 governor::charge(slot, cost);

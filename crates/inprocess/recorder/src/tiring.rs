@@ -9,9 +9,9 @@ use crate::{recorder::Said, recorder_state, watch};
 use core::sync::atomic::{AtomicU32, Ordering};
 use inprocess_capture::state;
 use inprocess_layout::{
-    ACCESSED, ACCESSED_UNTIMED, DOOR_CLOCK, DOOR_NEGATIVE, DOOR_OUTCOME, DOOR_POSITIVE, DOOR_ZERO,
-    DOORS, Edge, OWNERS, REACHED, SAW_NEGATIVE, SAW_NON_ZERO, TIRED, TIRING_SITES, ThreadSlot,
-    mark_of, next_waking,
+    ACCESSED, DOOR_CLOCK, DOOR_NEGATIVE, DOOR_OUTCOME, DOOR_POSITIVE, DOOR_ZERO, DOORS, Edge,
+    OWNERS, REACHED, SAW_NEGATIVE, SAW_NON_ZERO, TIRED, TIRING_SITES, ThreadSlot, mark_of,
+    next_waking,
 };
 
 /// Nobody is tired of anything.
@@ -49,9 +49,7 @@ pub unsafe fn of_access(slot: *mut ThreadSlot, edge: *mut Edge, said: &Said, way
     };
     // SAFETY: the caller's promise.
     unsafe {
-        if way == ACCESSED || way == ACCESSED_UNTIMED {
-            tire(slot, edge, said.site, door);
-        }
+        tire(slot, edge, said.site, door);
         if way == ACCESSED {
             tire(slot, edge, said.site, DOOR_CLOCK);
         }
