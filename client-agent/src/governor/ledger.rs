@@ -286,7 +286,10 @@ mod tests {
     fn a_loan_brings_the_first_runs_forward_and_is_paid_back() {
         let runs = |count| (0..count).map(|_| (15 * MS, 40 * MS));
         let loan = 10_000 * MS;
-        let (without, with) = (simulate(0.01, 0, runs(400)), simulate(0.01, loan, runs(400)));
+        let (without, with) = (
+            simulate(0.01, 0, runs(400)),
+            simulate(0.01, loan, runs(400)),
+        );
         assert!(without.tracked <= 3, "{}", without.tracked);
         assert!(with.whole >= 30, "{}", with.whole);
         let most = (LOAN_SHARE * with.cpu_ns as f64) as u64;
@@ -345,7 +348,8 @@ mod tests {
 
     #[test]
     fn an_account_of_the_last_release_is_read() {
-        let old: Account = serde_json::from_str(r#"{"balance_ns":-5,"excess_ns":7}"#).expect("read");
+        let old: Account =
+            serde_json::from_str(r#"{"balance_ns":-5,"excess_ns":7}"#).expect("read");
         assert_eq!((old.balance_ns, old.excess_ns, old.used_ns), (-5, 7, 0));
     }
 

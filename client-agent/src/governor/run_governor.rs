@@ -158,6 +158,9 @@ impl Steward {
         } else {
             SHORTEST_MS
         };
+        if !idle && self.region.enabled() {
+            self.region.wake();
+        }
         if self.looks % OFTEN == 1 {
             self.region.set_sandboxed(sys::has_seccomp_filter(pid));
             self.count_switches(pid);
@@ -306,7 +309,7 @@ impl Steward {
 mod tests {
     use super::*;
     use crate::process::region::{RegionFile, RegionSettings};
-    use runtime::layout::{Control, Header, Region};
+    use runtime::layout::{Control, Fatigue, Header, Region};
     use std::{fs::File, mem::offset_of, os::unix::fs::FileExt};
 
     const COSTS: Costs = Costs {
@@ -355,5 +358,46 @@ mod tests {
         let turning = |steward: &Steward| steward.charge(50_000);
         assert_eq!(cost_of(share, 0, turning), start + 50_000);
         assert_eq!(cost_of(None, 3, turning), 0);
+    }
+
+    #[test]
+    fn threads_that_have_tired_are_woken_at_each_look_while_the_process_works() {
+        let settings = RegionSettings {
+            want_watch: 0,
+            cpus: 1,
+            socket: None,
+            arm_limit: 0,
+            reply_patience_ms: 0,
+            tracked: true,
+            start: None,
+        };
+        let region = RegionFile::create(&settings).expect("a region");
+        let mut steward = Steward::new(region.live().expect("mapped"), None, COSTS);
+        let file = File::from(region.fd().try_clone_to_owned().expect("a descriptor"));
+        let control = offset_of!(Region, control);
+        let put = |at: usize, value: u32| {
+            let bytes = value.to_le_bytes();
+            file.write_all_at(&bytes, at as u64).expect("written");
+        };
+        let get = |at: usize| {
+            let mut bytes = [0; 4];
+            file.read_exact_at(&mut bytes, at as u64).expect("read");
+            u32::from_le_bytes(bytes)
+        };
+        let header = offset_of!(Region, header);
+        put(header + offset_of!(Header, pid), std::process::id());
+        put(control + offset_of!(Control, enabled), 1);
+        let wakings = control + offset_of!(Control, wakings);
+        let last = offset_of!(Region, fatigue) + size_of::<Fatigue>() - 4;
+        put(wakings, 255);
+        put(last, 77);
+        steward.look(1);
+        assert_eq!(get(last), 0);
+        // The mark of 256 would be that of a fresh slot.
+        assert_eq!(get(wakings), 257);
+        put(control + offset_of!(Control, enabled), 0);
+        put(last, 77);
+        steward.look(1);
+        assert_eq!((get(last), get(wakings)), (77, 257));
     }
 }

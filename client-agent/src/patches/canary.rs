@@ -212,7 +212,9 @@ impl Canary {
 fn chance_of_so_many(seen: (u64, u64), other: (u64, u64)) -> f64 {
     let (failures, runs) = (seen.0 + other.0, seen.1 + other.1);
     let ln_choose = |n: u64, k: u64| -> f64 {
-        (1..=k.min(n - k)).map(|i| ((n - i + 1) as f64 / i as f64).ln()).sum()
+        (1..=k.min(n - k))
+            .map(|i| ((n - i + 1) as f64 / i as f64).ln())
+            .sum()
     };
     let all = ln_choose(runs, failures);
     (seen.0..=failures.min(seen.1))
@@ -332,7 +334,10 @@ mod tests {
         let new = Canary::default();
         assert_eq!(new.share(ONE, 0.5), 0.5);
         let proved = canary(tally(8, 0, 0, 100), Tally::default(), None);
-        assert_eq!((proved.share(ONE, 0.5), proved.share(NEXT, 0.5)), (1.0, 1.0));
+        assert_eq!(
+            (proved.share(ONE, 0.5), proved.share(NEXT, 0.5)),
+            (1.0, 1.0)
+        );
         let words = Withdrawal::Words("it failed".into());
         let withdrawn = canary(tally(20, 0, 9, 100), Tally::default(), Some(words));
         assert_eq!(withdrawn.share(ONE, 0.5), 0.0);
@@ -346,8 +351,13 @@ mod tests {
             canary.trial_of(VariantRef { iteration, ..ONE });
         }
         assert_eq!(canary.trials.len(), MOST_TRIALS);
-        assert_eq!(canary.trials.first_key_value().map(|(name, _)| name.as_str()),
-            Some("0000000001-000036-000000"));
+        assert_eq!(
+            canary
+                .trials
+                .first_key_value()
+                .map(|(name, _)| name.as_str()),
+            Some("0000000001-000036-000000")
+        );
     }
 
     #[test]

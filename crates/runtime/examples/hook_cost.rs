@@ -39,7 +39,7 @@ fn measure(folder: &Path) -> Result<String, Box<dyn Error>> {
     let program = folder.join("hook_cost");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/hook_cost.c");
     let compiled = Command::new("clang-19")
-        .args(["-O2", "-o"])
+        .args(["-O2", "-mno-red-zone", "-o"])
         .arg(&program)
         .arg(source)
         .arg(&object)

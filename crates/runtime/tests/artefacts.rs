@@ -2,13 +2,22 @@
 //! beyond our prefix, no libraries needed.
 
 use object::{Object, ObjectSection, ObjectSymbol, SymbolKind};
-use runtime::layout::{EDGES, Event, HEAD_EVENTS, REGION_SIZE, RING_EVENTS, ThreadSlot};
+use runtime::layout::{
+    DOORS, EDGES, Event, HEAD_EVENTS, REGION_SIZE, RING_EVENTS, TIRING_SITES, ThreadSlot,
+};
 
-const HOOKS: [&str; 7] = [
+const HOOKS: [&str; 14] = [
     "__failsketch_access",
     "__failsketch_arm",
     "__failsketch_branch",
     "__failsketch_call",
+    "__failsketch_kept_arm",
+    "__failsketch_kept_branch",
+    "__failsketch_kept_call",
+    "__failsketch_kept_clock",
+    "__failsketch_kept_read",
+    "__failsketch_kept_value",
+    "__failsketch_kept_wrote",
     "__failsketch_sync_begin",
     "__failsketch_sync_end",
     "__failsketch_value",
@@ -104,7 +113,7 @@ fn the_preloadable_object_needs_the_loader_and_offers_what_it_stands_in_front_of
         runtime::PRELOAD.len()
     );
     assert!(
-        runtime::LINKABLE.len() < 48 << 10,
+        runtime::LINKABLE.len() < 56 << 10,
         "{}",
         runtime::LINKABLE.len()
     );
@@ -113,11 +122,11 @@ fn the_preloadable_object_needs_the_loader_and_offers_what_it_stands_in_front_of
 #[test]
 fn the_layout_is_the_one_that_its_version_names() {
     // A change here must come with a new `layout::VERSION`.
-    assert_eq!(runtime::layout::VERSION, 13);
+    assert_eq!(runtime::layout::VERSION, 14);
     assert_eq!(size_of::<Event>(), 40);
     assert_eq!(
         size_of::<ThreadSlot>(),
-        64 + 88 * EDGES + 40 * (HEAD_EVENTS + RING_EVENTS)
+        64 + TIRING_SITES * DOORS + 88 * EDGES + 40 * (HEAD_EVENTS + RING_EVENTS)
     );
     assert_eq!(REGION_SIZE % 4096, 0);
     assert!(RING_EVENTS.is_power_of_two());

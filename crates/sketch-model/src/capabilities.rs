@@ -204,11 +204,7 @@ mod tests {
     #[test]
     fn plans_and_pages_name_them_as_ever() {
         let words = rungs().map(|(_, set, _)| set.to_string());
-        let known = [
-            "hooks",
-            "hooks and watchpoints",
-            "Intel PT and watchpoints",
-        ];
+        let known = ["hooks", "hooks and watchpoints", "Intel PT and watchpoints"];
         assert_eq!(words, known);
         let traces = Capabilities::from([Hooks, IntelPt]);
         assert_eq!(traces.to_string(), "Intel PT and hooks");

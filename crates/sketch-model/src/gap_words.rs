@@ -172,7 +172,8 @@ impl Display for Gap {
             ),
             Gap::AccessesThinned => f.write_str(
                 "some accesses were made too often to keep them all: of each thread's, the first \
-                 ones and the latest are known, and successful runs are judged by the first",
+                 ones, the latest that was looked at and what all values looked like are known, \
+                 and successful runs are judged by the first",
             ),
             Gap::ThreadRecordedTwice { thread } => write!(
                 f,

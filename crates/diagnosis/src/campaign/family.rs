@@ -66,7 +66,9 @@ pub struct Face {
 
 /// Takes note of a failing run.
 pub(super) fn note(faces: &mut Vec<Face>, seen: Face) {
-    let known = faces.iter().position(|face| face.signature == seen.signature);
+    let known = faces
+        .iter()
+        .position(|face| face.signature == seen.signature);
     match known.or((faces.len() == MOST_FACES).then_some(MOST_FACES - 1)) {
         Some(at) => faces[at].failures += seen.failures,
         None => faces.push(seen),
@@ -109,8 +111,16 @@ mod tests {
         let header = "/usr/include/c++/14/bits/shared_ptr_base.h";
         let family = |failure: &LocatedFailure| Family::of(&build, failure);
         let main = at("main", "/src/a.cpp", 90);
-        let here = failure(11, "SIGSEGV", &[at("cost_of", "/src/a.cpp", 40), main.clone()]);
-        let next = failure(11, "SIGSEGV", &[at("cost_of", "/src/a.cpp", 42), main.clone()]);
+        let here = failure(
+            11,
+            "SIGSEGV",
+            &[at("cost_of", "/src/a.cpp", 40), main.clone()],
+        );
+        let next = failure(
+            11,
+            "SIGSEGV",
+            &[at("cost_of", "/src/a.cpp", 42), main.clone()],
+        );
         let inside = [
             at("_M_release", header, 316),
             at("cost_of", "/src/a.cpp", 44),

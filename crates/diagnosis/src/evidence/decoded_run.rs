@@ -5,6 +5,7 @@
 //! could, and how much the run weighs. These stand here, next to the trace,
 //! because they are about the recording and not about the program.
 
+use super::hot_accesses::END;
 use serde::{Deserialize, Serialize};
 use sketch_model::{
     AgentId, ExecutionTrace, Interval, LocationName, RunRecord, SeenShapes, SiteId, Source,
@@ -56,6 +57,11 @@ pub struct ThinnedAccess {
 }
 
 impl ThinnedAccess {
+    /// Some may have come after the last event of it.
+    pub fn goes_on(&self) -> bool {
+        self.lost.latest == END
+    }
+
     /// Whether one that is not an event can have happened at a time in the interval.
     pub fn may_meet(&self, when: Interval) -> bool {
         self.lost.earliest <= when.latest && when.earliest <= self.lost.latest

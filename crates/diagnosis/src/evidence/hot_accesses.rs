@@ -5,7 +5,8 @@
 //! and what all its values looked like (`crates/inprocess/recorder/src/recorder.rs`). Here
 //! the latest event takes its place in the thread's timeline, and what lies
 //! between it and the first ones is noted as lost: a write among it may have come
-//! between any two others, and nobody may say of it that it did not happen.
+//! between any two others, and nobody may say of it that it did not happen. Where the
+//! thread tired of the access, so is what may have come after the latest.
 
 use super::decoded_run::{DecodedRun, ThinnedAccess};
 use super::trace::{Timeline, probe_event};
@@ -14,6 +15,9 @@ use sketch_model::{
     Tsc,
 };
 use std::collections::BTreeSet;
+
+/// Of what is lost up to the end of the run.
+pub const END: Tsc = Tsc(u64::MAX);
 
 /// Puts the latest events where they belong, and returns what is lost.
 pub fn take_in(
@@ -45,7 +49,10 @@ pub fn take_in(
                 writes: site.kind == PointKind::Store,
                 lost: Interval {
                     earliest: last_kept,
-                    latest: when.latest,
+                    latest: match thinned.tired {
+                        true => END,
+                        false => when.latest,
+                    },
                 },
                 shapes: thinned.shapes,
             });

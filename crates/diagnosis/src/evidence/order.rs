@@ -28,7 +28,7 @@
 //! taken to agree, as on machines with an invariant time-stamp counter.
 
 use super::decoded_run::DecodedRun;
-use super::hot_accesses::{end_of, may_be_same};
+use super::hot_accesses::{END, end_of, may_be_same};
 use super::shared_location::{Access, At, Effect, SharedLocation, is_tractable};
 use sketch_model::{EventKind, Interval, LocationName, Source, ThreadIndex, TraceEvent, Tsc};
 use std::collections::{BTreeMap, BTreeSet};
@@ -131,20 +131,34 @@ impl<'a> Evidence<'a> {
             let list = lists.entry(hole.thread).or_default();
             list.push((2 * u64::from(hole.before), self.hole(hole.before, around)));
         }
+        // Of threads that tired of writing: behind which event, and from when on, they may
+        // have gone on.
+        let mut go_on: BTreeMap<ThreadIndex, (u32, Tsc)> = BTreeMap::new();
         for lost in self.run.thinned.iter().filter(|lost| lost.writes) {
             let names = group.iter().map(|e| events[*e].location.as_ref());
             let concerned = { names }.any(|name| may_be_same(name, &lost.location));
             if let Some(end) = end_of(self.run, lost).filter(|_| concerned) {
-                let access = Access {
-                    event: None,
-                    effect: Effect::MayWrite,
-                    bounds: lost.lost,
-                    range: (0, u64::MAX),
-                    value: None,
-                };
                 let list = lists.entry(lost.thread).or_default();
-                list.push((2 * u64::from(end), access));
+                list.push((2 * u64::from(end), may_write(lost.lost)));
+                if lost.goes_on() {
+                    let first = go_on.entry(lost.thread);
+                    let (from, earliest) = first.or_insert((end, lost.lost.earliest));
+                    *from = end.min(*from);
+                    *earliest = lost.lost.earliest.min(*earliest);
+                }
             }
+        }
+        for (thread, (from, earliest)) in go_on {
+            let list = lists.entry(thread).or_default();
+            let later = list.iter().map(|(key, _)| *key);
+            let later = later.filter(|key| key % 2 == 1 && key / 2 > u64::from(from));
+            let mut places: Vec<u64> = later.map(|key| key - 1).collect();
+            places.push(u64::MAX);
+            let lost = may_write(Interval {
+                earliest,
+                latest: END,
+            });
+            list.extend(places.into_iter().map(|place| (place, lost.clone())));
         }
         let threads: Vec<Vec<Access>> = lists
             .into_values()
@@ -183,16 +197,21 @@ impl<'a> Evidence<'a> {
         let next = thread.partition_point(|e| self.event(*e).position < before);
         let earliest = next.checked_sub(1).map(|i| self.bounds[thread[i]].earliest);
         let latest = thread.get(next).map(|e| self.bounds[*e].latest);
-        Access {
-            event: None,
-            effect: Effect::MayWrite,
-            bounds: Interval {
-                earliest: earliest.unwrap_or(Tsc(0)),
-                latest: latest.unwrap_or(Tsc(u64::MAX)),
-            },
-            range: (0, u64::MAX),
-            value: None,
-        }
+        may_write(Interval {
+            earliest: earliest.unwrap_or(Tsc(0)),
+            latest: latest.unwrap_or(END),
+        })
+    }
+}
+
+/// A write that is not recorded, of which nothing is known but when.
+fn may_write(bounds: Interval) -> Access {
+    Access {
+        event: None,
+        effect: Effect::MayWrite,
+        bounds,
+        range: (0, u64::MAX),
+        value: None,
     }
 }
 

@@ -12,6 +12,7 @@
 
 use super::deadlock::last_events;
 use super::{Coverage, Detector, Found, RecordedRun, order};
+use crate::evidence::hot_accesses::may_be_same;
 use crate::evidence::order::Evidence;
 use crate::sketch::sentences::Names;
 use sketch_model::{
@@ -84,6 +85,9 @@ fn missed(evidence: &Evidence<'_>) -> Vec<Missed> {
     let mut missed = Vec::new();
     for (thread, sleep) in asleep {
         for (address, read) in last_reads(evidence, thread) {
+            if may_have_read_later(evidence, thread, read) {
+                continue;
+            }
             let of_address = writes.get(&address).into_iter().flatten().copied();
             let later = of_address.filter(|number| {
                 evidence.event(*number).thread != thread && evidence.before(read, *number)
@@ -111,6 +115,14 @@ fn writes(evidence: &Evidence<'_>) -> BTreeMap<RuntimeAddress, Vec<usize>> {
         }
     }
     writes
+}
+
+/// Whether the thread tired of reads that may be of what this one read: it may have read
+/// it again before it slept.
+fn may_have_read_later(evidence: &Evidence<'_>, thread: ThreadIndex, read: usize) -> bool {
+    let location = evidence.event(read).location.as_ref();
+    let tired = evidence.run.thinned.iter().filter(|lost| lost.goes_on());
+    { tired }.any(|lost| lost.thread == thread && may_be_same(location, &lost.location))
 }
 
 /// A thread's last read of each address.

@@ -3,6 +3,7 @@
 
 use crate::support::*;
 use diagnosis::evidence::decoded_run::ThinnedAccess;
+use diagnosis::evidence::hot_accesses::END;
 use diagnosis::evidence::order::Evidence;
 use diagnosis::{Answer, Observations, observe};
 use sketch_model::{
@@ -440,6 +441,47 @@ fn a_thread_that_sleeps_on_what_has_changed_has_missed_it() {
         "it has woken up"
     );
     assert_eq!(answer(false, "B:R2@10 A:W1@20 B:s3@30"), Answer::NotHeld);
+}
+
+/// An access to `queue->mut` that a thread made too often, until `latest`.
+fn thinned(thread: u32, statement: u32, writes: bool, latest: Tsc) -> ThinnedAccess {
+    ThinnedAccess {
+        thread: ThreadIndex(thread),
+        site: SiteId(3 * statement + u32::from(writes)),
+        statement: StatementId(statement),
+        column: 7,
+        location: queue_mut(),
+        writes,
+        lost: Interval {
+            earliest: Tsc(2),
+            latest,
+        },
+        shapes: SeenShapes::default(),
+    }
+}
+
+#[test]
+fn a_thread_that_tired_of_writing_may_have_written_after_its_last_event() {
+    let read_it = order(OrderPattern::Wr, &[1, 2]);
+    let answer = |latest| {
+        let mut run = run("r", true, "A:W1@1 A:W1@9 B:R2@20");
+        run.thinned = vec![thinned(0, 1, true, latest)];
+        observe(&run, &plan(ALL), &everything_placed()).answer(&read_it)
+    };
+    assert_eq!(answer(Tsc(9)), Answer::Held);
+    assert_eq!(answer(END), Answer::Unobserved);
+}
+
+#[test]
+fn a_thread_that_tired_of_reading_may_have_read_again_before_it_slept() {
+    let missed = order(OrderPattern::Rws, &[2, 1, 3]);
+    let answer = |latest| {
+        let mut run = run("r", true, "B:R2@10 A:W1@20 B:s3@30");
+        run.thinned = vec![thinned(1, 2, false, latest)];
+        observe(&run, &plan(&[1, 2, 3]), &everything_placed()).answer(&missed)
+    };
+    assert_eq!(answer(Tsc(10)), Answer::Held);
+    assert_eq!(answer(END), Answer::Unobserved);
 }
 
 #[test]

@@ -13,7 +13,7 @@
 
 use crate::{
     signal_chain,
-    state::{self, Pages},
+    state::{self, Pages, Shared},
 };
 use core::{
     mem::offset_of,
@@ -32,6 +32,8 @@ pub struct Form {
     pub size: usize,
     /// Pages of its own that a forked child is to find zeroed.
     pub own_pages: Option<Pages>,
+    /// Pages of its own that are to be the region's.
+    pub shared: Option<Shared>,
     /// Gets ready: called once, on the only thread there is, with the active region, when
     /// our handlers are installed and recording is still off.
     pub prepare: unsafe fn(*mut Region),
@@ -66,7 +68,8 @@ impl Start {
             return;
         }
         // SAFETY: the caller's promise.
-        let recording = unsafe { state::start_recording(region, activation.fd, form.own_pages) };
+        let recording =
+            unsafe { state::start_recording(region, activation.fd, form.own_pages, form.shared) };
         sys::close(activation.fd);
         if !recording {
             // SAFETY: the region is mapped, and given up here.

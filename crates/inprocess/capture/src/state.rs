@@ -73,6 +73,12 @@ pub struct Pages {
     pub length: usize,
 }
 
+/// Pages of ours that the agent is to see: what the region holds at `offset`.
+pub struct Shared {
+    pub pages: Pages,
+    pub offset: usize,
+}
+
 #[inline(always)]
 pub fn state() -> *mut State {
     own_address!("__failsketch_state_pages") as *mut State
@@ -151,22 +157,26 @@ pub fn region() -> *mut Region {
 /// on fork, and a child could write into its parent's records).
 ///
 /// # Safety
-/// Called once, before any other thread exists, with a mapped region; `more` must be
-/// whole pages that belong to us alone and hold zeros.
-pub unsafe fn start_recording(region: *mut Region, fd: i32, more: Option<Pages>) -> bool {
+/// Called once, before any other thread exists, with a mapped region; `more` and `shared`
+/// must be whole pages that belong to us alone and hold zeros.
+pub unsafe fn start_recording(
+    region: *mut Region,
+    fd: i32,
+    more: Option<Pages>,
+    shared: Option<Shared>,
+) -> bool {
     let state = state();
+    let share = |at, length, offset| {
+        // SAFETY: the caller's promise.
+        unsafe { sys::map_over(at, length, sys::MAP_SHARED, fd, offset) }
+    };
     // SAFETY: replaces pages that belong to us alone and hold zeros; if a later
     // step fails, private pages of zeros stay, which is what was there.
     unsafe {
         if !wipe_on_fork(state.cast(), STATE_SIZE)
             || !more.is_none_or(|pages| wipe_on_fork(pages.start, pages.length))
-            || !sys::map_over(
-                control().cast(),
-                PAGE,
-                sys::MAP_SHARED,
-                fd,
-                offset_of!(Region, control),
-            )
+            || !shared.is_none_or(|s| share(s.pages.start, s.pages.length, s.offset))
+            || !share(control().cast(), PAGE, offset_of!(Region, control))
         {
             return false;
         }

@@ -45,7 +45,8 @@ pub struct Control {
     pub aimed: u32,
     /// Not zero: the agent wants the watchpoints closed for good.
     pub release_watch: u32,
-    pub control_padding: u32,
+    /// How often tired threads were woken: see [`crate::Fatigue`]. Counts from one.
+    pub wakings: u32,
     /// The counter when `enabled` was first set.
     pub activated_at: u64,
     /// The counter when the agent last looked; zero before it first did.

@@ -25,7 +25,8 @@ pub struct Header {
     /// Not zero: the program has a runtime of its own, and the preloaded object
     /// only serves it.
     pub tracked: u32,
-    pub tracked_padding: u32,
+    /// Not zero: threads tire of nothing, so that all is counted.
+    pub tireless: u32,
     /// Where the program's own runtime starts, as its file counts addresses; zero if
     /// that is not known.
     pub start: u64,

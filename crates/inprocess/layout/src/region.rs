@@ -1,11 +1,11 @@
 //! The whole region, and how each side knows it for its own.
 
-use crate::{Control, Crash, Header, THREAD_SLOTS, ThreadSlot};
+use crate::{Control, Crash, Fatigue, Header, THREAD_SLOTS, ThreadSlot};
 
 /// "FSKETCH" and a byte that no text has.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"FSKETCH\x01");
 /// Grows with every change of this crate.
-pub const VERSION: u32 = 13;
+pub const VERSION: u32 = 14;
 
 /// Stands right before the constructor of the runtime inside a tracked build, at a
 /// multiple of its own length: so the agent finds it in a file without symbols.
@@ -30,12 +30,13 @@ pub struct Region {
     pub crash: Crash,
     /// `/proc/self/maps` at activation.
     pub maps: [u8; MAPS_BYTES],
+    pub fatigue: Fatigue,
     pub threads: [ThreadSlot; THREAD_SLOTS],
 }
 
 /// The exact size of the memfd of a tracked build.
 pub const REGION_SIZE: usize = size_of::<Region>();
 /// The exact size of the memfd of a program that only has its crash captured: the
-/// region up to the threads' slots, which are most of it, and whose pages would
+/// region up to what only hooks use, which is most of it, and whose pages would
 /// cost every start milliseconds.
-pub const CAPTURE_SIZE: usize = core::mem::offset_of!(Region, threads);
+pub const CAPTURE_SIZE: usize = core::mem::offset_of!(Region, fatigue);

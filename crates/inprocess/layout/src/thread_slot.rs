@@ -1,5 +1,7 @@
 //! What one thread records: its first and last events, and its account of edges.
 
+use crate::{DOORS, TIRING_SITES};
+
 /// Threads that record at the same time; further ones are counted. The agent
 /// empties and frees the slots of threads that have ended.
 pub const THREAD_SLOTS: usize = 64;
@@ -36,10 +38,18 @@ pub const REACHED: u32 = u32::MAX;
 pub const ACCESSED: u32 = u32::MAX - 1;
 pub const SYNC_BEGUN: u32 = u32::MAX - 2;
 pub const SYNC_ENDED: u32 = u32::MAX - 3;
+/// Of an access whose first clock reading was left out, because its thread is tired of it.
+pub const ACCESSED_UNTIMED: u32 = u32::MAX - 4;
 /// Bits of [`Edge::shapes`].
 pub const SAW_ZERO: u64 = 1;
 pub const SAW_NON_ZERO: u64 = 2;
 pub const SAW_NEGATIVE: u64 = 4;
+/// The thread has tired of it: from then on not all is counted.
+pub const TIRED: u64 = 8;
+
+/// How many events of a saturated edge go into its account before the thread tires of it,
+/// at first and each time that it was woken. A power of two.
+pub const TIRED_AFTER: u64 = 32;
 
 /// Low byte of [`Event::kind`].
 pub const KIND_READ: u16 = 1;
@@ -87,6 +97,7 @@ pub struct Edge {
     /// The site's number plus one; zero where there is no edge.
     pub site: u32,
     pub successor: u32,
+    /// Of one that the thread has tired of: those that went into the account.
     pub count: u64,
     pub first: u64,
     /// Exact while all are events; then a lower bound.
@@ -125,7 +136,10 @@ pub struct ThreadSlot {
     pub edges_full: u64,
     /// Not zero: the thread found no slot at first, and what it did until then is lost.
     pub late: u64,
-    pub padding: [u64; 1],
+    /// The last reading of the counter for an event.
+    pub last_reading: u64,
+    /// By site and door: the mark of the waking since which the thread is tired of it.
+    pub tired: [u8; TIRING_SITES * DOORS],
     pub edges: [Edge; EDGES],
     pub head: [Event; HEAD_EVENTS],
     pub ring: [Event; RING_EVENTS],

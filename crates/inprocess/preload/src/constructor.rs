@@ -34,6 +34,7 @@ extern "C" fn start(argc: i32, argv: *mut *mut u8, envp: *mut *mut u8) {
     let form = Form {
         size: CAPTURE_SIZE,
         own_pages: None,
+        shared: None,
         prepare,
     };
     // SAFETY: constructors run on the only thread there is, and this one once.

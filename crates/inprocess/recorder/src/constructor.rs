@@ -1,6 +1,6 @@
 //! The constructor of a tracked build, behind the mark that the agent finds it by.
 
-use crate::{governor, recorder_state, served, threads, watch};
+use crate::{governor, recorder_state, served, threads, tiring, watch};
 use core::arch::global_asm;
 use inprocess_capture::{
     activate::{Constructor, Form, Start},
@@ -41,6 +41,7 @@ extern "C" fn start(argc: i32, argv: *mut *mut u8, envp: *mut *mut u8) {
         let form = Form {
             size: REGION_SIZE,
             own_pages: Some(recorder_state::pages()),
+            shared: Some(recorder_state::shared()),
             prepare,
         };
         // SAFETY: constructors run on the only thread there is; without an activation in
@@ -60,6 +61,7 @@ unsafe fn prepare(region: *mut Region) {
         served::join(region);
         threads::learn_tid_offset(region);
         governor::calibrate(region);
+        tiring::begin();
         watch::open(region);
     }
 }

@@ -16,7 +16,7 @@
 //! thread of our own would be visible to the program. If the agent dies, hooks
 //! notice when they settle, and turn themselves and the watchpoints off.
 
-use crate::{hooks, recorder_state, threads, watch};
+use crate::{hooks, kept, recorder_state, threads, watch};
 use core::{
     arch::asm,
     sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering},
@@ -40,7 +40,6 @@ const MOST_TICKS: u64 = 5_000;
 const IN_A_PROGRAM: (u64, u64) = (3, 2);
 /// Of the hooks that measure.
 const SITE: u32 = 0;
-const WRITES: u32 = 1 << 31;
 
 /// # Safety
 /// `slot` must be the calling thread's own.
@@ -124,15 +123,14 @@ pub unsafe fn calibrate(region: *mut Region) {
         let slot = threads::slot_at(region, THREAD_SLOTS - 1);
         threads::lend(slot);
         let address = slot as u64;
-        let read = ticks(|| {
+        let direct = ticks(|| {
             let before = fenced();
             hooks::access(SITE, 8, address, 0, before, fenced());
         });
-        let write = ticks(|| {
-            let before = fenced();
-            asm!("mfence", options(nostack, preserves_flags));
-            hooks::access(SITE, WRITES | 8, address, 0, before, fenced());
-        });
+        let read = ticks(|| kept::read_at(SITE, address, fenced()));
+        let write = ticks(|| kept::written_at(SITE, address, fenced()));
+        // Most hooks come through a thunk.
+        let kept = read.saturating_sub(direct);
         let synchronisation = ticks(|| {
             hooks::synchronisation(KIND_SYNC_BEGIN, SITE, address, 0, 0);
         });
@@ -146,8 +144,8 @@ pub unsafe fn calibrate(region: *mut Region) {
         let costs = &raw mut (*recorder_state::recorder()).costs;
         (*costs).read = in_a_program(read);
         (*costs).write = in_a_program(write);
-        (*costs).point = in_a_program(synchronisation);
-        (*costs).counted = in_a_program(counted);
+        (*costs).point = in_a_program(synchronisation + kept);
+        (*costs).counted = in_a_program(counted + kept);
         let header = &raw mut (*region).header;
         (*header).read_ticks = (*costs).read as u32;
         (*header).write_ticks = (*costs).write as u32;

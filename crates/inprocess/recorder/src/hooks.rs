@@ -11,11 +11,15 @@ use crate::{
 use inprocess_base::sys;
 use inprocess_capture::state;
 use inprocess_layout::{
-    ACCESSED, KIND_ARGUMENT, KIND_BRANCH, KIND_CALL, KIND_READ, KIND_RESULT, KIND_SYNC_BEGIN,
-    KIND_SYNC_END, KIND_WRITE, REACHED, SYNC_BEGUN, SYNC_ENDED,
+    ACCESSED, ACCESSED_UNTIMED, KIND_ARGUMENT, KIND_BRANCH, KIND_CALL, KIND_READ, KIND_RESULT,
+    KIND_SYNC_BEGIN, KIND_SYNC_END, KIND_WRITE, REACHED, SYNC_BEGUN, SYNC_ENDED,
 };
 
-const DID_NOT_HAPPEN: u32 = 1 << 30;
+/// In the second argument of an access.
+pub const WRITES: u32 = 1 << 31;
+pub const DID_NOT_HAPPEN: u32 = 1 << 30;
+/// The hook is one that its thread can pass by.
+pub const CAN_TIRE: u32 = 1 << 29;
 
 /// A load or store was made between the two counter readings: its size in the low
 /// half of `write_and_size`, the top bit set for a store. The bit below it tells
@@ -29,13 +33,14 @@ pub extern "C" fn __failsketch_access(
     tsc_before: u64,
     tsc_after: u64,
 ) {
-    // A reading is zero if recording was off when it was due. Without the first
-    // one the access is only known to have happened before the second.
+    // A reading is zero if recording was off when it was due.
     if state::enabled() && tsc_after != 0 && write_and_size & DID_NOT_HAPPEN == 0 {
         access(site, write_and_size, address, value, tsc_before, tsc_after);
     }
 }
 
+/// Without the first reading the access is only known to have happened after what its
+/// thread recorded last.
 #[inline(never)]
 pub extern "C" fn access(
     site: u32,
@@ -49,7 +54,7 @@ pub extern "C" fn access(
     if slot.is_null() {
         return;
     }
-    let writes = write_and_size >> 31 != 0;
+    let writes = write_and_size & WRITES != 0;
     // SAFETY: the slot is this thread's own; state pages are always mapped.
     unsafe {
         let costs = &raw const (*recorder_state::recorder()).costs;
@@ -57,17 +62,26 @@ pub extern "C" fn access(
             kind: if writes { KIND_WRITE } else { KIND_READ },
             site,
             size: write_and_size as u16,
-            before: tsc_before,
+            before: if tsc_before == 0 {
+                (*slot).last_reading
+            } else {
+                tsc_before
+            },
             after: tsc_after,
             address,
             value,
+        };
+        let way = if tsc_before == 0 {
+            ACCESSED_UNTIMED
+        } else {
+            ACCESSED
         };
         let cost = if writes {
             (*costs).write
         } else {
             (*costs).read
         };
-        recorder::access(slot, said, ACCESSED, cost);
+        recorder::access(slot, said, way, cost, write_and_size & CAN_TIRE != 0);
     }
 }
 
@@ -97,7 +111,7 @@ pub extern "C" fn __failsketch_call(site: u32) {
 }
 
 #[inline(never)]
-extern "C" fn call(site: u32) {
+pub extern "C" fn call(site: u32) {
     let slot = recording_slot();
     if !slot.is_null() {
         // SAFETY: the slot is this thread's own.
@@ -116,7 +130,7 @@ pub extern "C" fn __failsketch_value(site: u32, what: u32, value: u64) {
 }
 
 #[inline(never)]
-extern "C" fn seen(site: u32, what: u32, value: u64) {
+pub extern "C" fn seen(site: u32, what: u32, value: u64) {
     let slot = recording_slot();
     if slot.is_null() {
         return;
@@ -179,7 +193,10 @@ pub extern "C" fn synchronisation(kind: u16, site: u32, object: u64, result: u64
         SYNC_ENDED
     };
     // SAFETY: the slot is this thread's own; state pages are always mapped.
-    unsafe { recorder::access(slot, said, way, (*recorder_state::recorder()).costs.point) };
+    unsafe {
+        let cost = (*recorder_state::recorder()).costs.point;
+        recorder::access(slot, said, way, cost, false);
+    }
 }
 
 /// A synchronisation call on `object` is about to be made.

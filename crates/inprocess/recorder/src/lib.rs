@@ -8,10 +8,12 @@
 mod constructor;
 mod governor;
 mod hooks;
+mod kept;
 mod perf_attr;
 mod recorder;
 mod recorder_state;
 mod served;
 mod string_values;
 mod threads;
+mod tiring;
 mod watch;

@@ -5,14 +5,15 @@
 //! point was reached): how often, first and last when. What is in the account is
 //! known whatever the ring forgets. After [`edge_saturation`] events an edge
 //! goes into the account alone. So does an access: the account then holds the
-//! latest one, and what all its values looked like.
+//! latest one, and what all its values looked like. After [`TIRED_AFTER`] of those the
+//! thread tires of it (`tiring.rs`), and its hook is passed by.
 //!
 //! An event's index is reserved by one `xadd` without a lock prefix: only this
 //! thread and signal handlers on it count here, and an instruction is atomic
 //! against those. The event's kind, with the ring's lap in it, is written last,
 //! so a reader can tell a finished event from one that the process died in.
 
-use crate::{governor, recorder_state, threads};
+use crate::{governor, recorder_state, threads, tiring};
 use core::{
     arch::asm,
     ptr::null_mut,
@@ -22,7 +23,7 @@ use inprocess_base::sys;
 use inprocess_capture::state;
 use inprocess_layout::{
     EDGES, Edge, Event, HEAD_EVENTS, REACHED, RING_EVENTS, SAW_NEGATIVE, SAW_NON_ZERO, SAW_ZERO,
-    ThreadSlot, edge_saturation,
+    TIRED_AFTER, ThreadSlot, edge_saturation,
 };
 
 /// How far an edge may lie from its place by number.
@@ -30,9 +31,6 @@ const EDGE_PROBES: usize = 16;
 /// Spreads the many outcomes of a switch (Knuth, The Art of Computer Programming,
 /// vol. 3, 6.4).
 const SPREAD: u32 = 2_654_435_769;
-/// A saturated edge's last time is written down at every so many passes.
-const LAST_EVERY: u64 = 256;
-
 /// What a hook has to say.
 pub struct Said {
     pub kind: u16,
@@ -87,34 +85,41 @@ pub unsafe fn write(slot: *mut ThreadSlot, said: Said, cost: u64) {
         fill(event, &said);
         compiler_fence(Ordering::Release);
         (&raw mut (*event).kind).write_volatile(said.kind | ((lap & 0xff) as u16) << 8);
+        (*slot).last_reading = said.after;
         governor::charge(slot, cost);
     }
 }
 
 /// An access was made, or a synchronisation call begins or ends; `way` tells
 /// which of these the account keeps apart. One that finds no room there is an
-/// event every time.
+/// event every time. The thread may tire of one whose hook can be passed by.
 ///
 /// # Safety
 /// `slot` must be the calling thread's own.
 #[inline(always)]
-pub unsafe fn access(slot: *mut ThreadSlot, said: Said, way: u32, cost: u64) {
+pub unsafe fn access(slot: *mut ThreadSlot, said: Said, way: u32, cost: u64, can_tire: bool) {
     // SAFETY: the edge is in the thread's own account.
     unsafe {
         let edge = edge_of(slot, said.site, way);
         if !edge.is_null() {
             let count = (*edge).count + 1;
             (*edge).count = count;
-            (*edge).shapes |= shapes_of(said.value, said.size);
+            let shapes = shapes_of(said.value, said.size);
+            (*edge).shapes |= shapes;
             if count > edge_saturation((*slot).count) {
                 (*slot).saturated += 1;
-                (*edge).missed += 1;
+                let missed = (*edge).missed + 1;
+                (*edge).missed = missed;
                 let latest = &raw mut (*edge).latest;
                 (&raw mut (*latest).kind).write_volatile(0);
                 compiler_fence(Ordering::Release);
                 fill(latest, &said);
                 compiler_fence(Ordering::Release);
                 (&raw mut (*latest).kind).write_volatile(said.kind);
+                (*slot).last_reading = said.after;
+                if can_tire && missed.is_multiple_of(TIRED_AFTER) {
+                    tiring::of_access(slot, edge, &said, way, shapes);
+                }
                 governor::charge(slot, cost);
                 return;
             }
@@ -174,7 +179,8 @@ pub unsafe fn pass(slot: *mut ThreadSlot, kind: u16, site: u32, successor: u32, 
             (*edge).count = count;
             if count > edge_saturation((*slot).count) {
                 (*slot).saturated += 1;
-                if count.is_multiple_of(LAST_EVERY) {
+                if count.is_multiple_of(TIRED_AFTER) {
+                    tiring::of_passage(slot, edge, site, successor);
                     (*edge).last = sys::tsc();
                 }
                 governor::charge(slot, (*costs).counted);

@@ -5,11 +5,12 @@
 use crate::perf_attr::PerfEventAttr;
 use core::{
     arch::global_asm,
-    sync::atomic::{AtomicU32, AtomicU64},
+    mem::offset_of,
+    sync::atomic::{AtomicI32, AtomicU32, AtomicU64},
 };
 use inprocess_base::own_address;
-use inprocess_capture::state::Pages;
-use inprocess_layout::{MAX_CPUS, WATCH_SLOTS};
+use inprocess_capture::state::{Pages, Shared};
+use inprocess_layout::{Fatigue, MAX_CPUS, Region, WATCH_SLOTS};
 
 // In the section of the other pages: each section on pages of its own costs the file one.
 global_asm!(
@@ -19,8 +20,18 @@ global_asm!(
     ".globl __failsketch_recorder_pages",
     "__failsketch_recorder_pages:",
     ".zero {size}",
+    // Clones look at it, too.
+    ".globl __failsketch_tired",
+    ".type __failsketch_tired,@object",
+    ".size __failsketch_tired, {fatigue}",
+    ".hidden __failsketch_fatigue_pages",
+    ".globl __failsketch_fatigue_pages",
+    "__failsketch_fatigue_pages:",
+    "__failsketch_tired:",
+    ".zero {fatigue}",
     ".popsection",
     size = const SIZE,
+    fatigue = const size_of::<Fatigue>(),
 );
 
 const PAGE: usize = 4096;
@@ -49,10 +60,23 @@ pub struct Costs {
     pub counted: u64,
 }
 
+/// An address and the logarithm of a size in one word. The instrumenter does the same
+/// (`crates/instrumenter/src/hooks/kept.rs`).
+pub fn asked(address: u64, shift: u32) -> u64 {
+    address ^ u64::from(shift) << 60
+}
+
 /// What the watchpoints need at run time.
 #[repr(C)]
 pub struct Watch {
     pub ready: AtomicU32,
+    /// Zero: aiming changes nothing, for good. Clones look at this and the next one.
+    pub asking: AtomicU32,
+    /// Accesses that need no aiming until one of them settles a bill all the same: threads
+    /// that are tired of every hook would not notice that the agent is gone, and hits go on.
+    pub countdown: AtomicI32,
+    /// With which address and size, as [`asked`] joins them, each slot needs no aiming.
+    pub asked: [AtomicU64; WATCH_SLOTS],
     /// Bit n: the events of slot n have been closed for good.
     pub released: AtomicU32,
     /// What each slot is aimed at: size's logarithm in the top bits, address below.
@@ -67,6 +91,22 @@ pub struct Watch {
 #[inline(always)]
 pub fn recorder() -> *mut RecorderState {
     own_address!("__failsketch_recorder_pages") as *mut RecorderState
+}
+
+#[inline(always)]
+pub fn fatigue() -> *mut Fatigue {
+    own_address!("__failsketch_fatigue_pages") as *mut Fatigue
+}
+
+/// What agent and hooks share of who is tired.
+pub fn shared() -> Shared {
+    Shared {
+        pages: Pages {
+            start: fatigue().cast(),
+            length: size_of::<Fatigue>(),
+        },
+        offset: offset_of!(Region, fatigue),
+    }
 }
 
 pub fn pages() -> Pages {

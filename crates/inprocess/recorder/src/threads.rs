@@ -270,6 +270,13 @@ pub unsafe fn clear(slot: *mut ThreadSlot) {
         (*slot).saturated = 0;
         (*slot).edges_full = 0;
         (*slot).late = 0;
+        (*slot).last_reading = 0;
+        let marks = (&raw mut (*slot).tired).cast::<u64>();
+        let mut at = 0;
+        while at < size_of_val(&(*slot).tired) / 8 {
+            marks.add(at).write_volatile(0);
+            at += 1;
+        }
         let edges = (&raw mut (*slot).edges).cast::<Edge>();
         let mut at = 0;
         while at < EDGES {

@@ -9,7 +9,8 @@
 //! (floating-point, wrapping increments). Their load has a hook, their store none,
 //! and the placement says so.
 
-use crate::hooks::emit::{DID_NOT_HAPPEN, Hooks, READ_CLOCK_AFTER_STORE, WRITE};
+use crate::hooks::emit::{DID_NOT_HAPPEN, Fenced, Hooks};
+use crate::hooks::kept::Told;
 use inkwell::IntPredicate;
 use inkwell::builder::BuilderError;
 use inkwell::llvm_sys::LLVMAtomicRMWBinOp as Op;
@@ -75,23 +76,27 @@ impl<'ctx> Hooks<'ctx> {
         // Others see the update when it has left the store buffer, whichever of
         // its two points this is.
         let at = (update.instruction, update.address);
-        self.bracket(self.site(site), at, READ_CLOCK_AFTER_STORE, || {
+        self.bracket(site, at, Fenced::Store, |address| {
             let (old, succeeded) = self.outcome(update)?;
-            if !stores {
-                let value = self.widened(old, update.size)?;
-                return Ok((self.narrow(update.size.into()), value));
-            }
-            let new = self.new_value(update, old)?;
-            let mut flags = self.narrow(WRITE | u64::from(update.size));
-            if let Some(succeeded) = succeeded {
+            let value = match stores {
+                true => self.new_value(update, old)?,
+                false => old,
+            };
+            let mut flags = None;
+            if let Some(succeeded) = succeeded.filter(|_| stores) {
                 let failed = self.builder.build_not(succeeded, "")?;
-                let narrow = self.context.i32_type();
-                let failed = self.builder.build_int_z_extend(failed, narrow, "")?;
-                let shift = self.narrow(DID_NOT_HAPPEN.trailing_zeros().into());
-                let failed = self.builder.build_left_shift(failed, shift, "")?;
-                flags = self.builder.build_or(flags, failed, "")?;
+                let wide = self.context.i64_type();
+                let failed = self.builder.build_int_z_extend(failed, wide, "")?;
+                let shift = wide.const_int(DID_NOT_HAPPEN.trailing_zeros().into(), false);
+                flags = Some(self.builder.build_left_shift(failed, shift, "")?);
             }
-            Ok((flags, self.widened(new, update.size)?))
+            Ok(Told {
+                writes: stores,
+                size: update.size as u16,
+                address,
+                value: Some(self.widened(value, update.size)?),
+                flags,
+            })
         })?;
         Ok(true)
     }

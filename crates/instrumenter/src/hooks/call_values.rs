@@ -12,6 +12,7 @@
 
 use crate::branches::source_branches::SourceBranches;
 use crate::hooks::emit::{Hooks, Runtime};
+use crate::hooks::kept::can_tire;
 use crate::hooks::{place_behind, result_of};
 use crate::sites::locate::operands;
 use inkwell::builder::BuilderError;
@@ -114,6 +115,9 @@ impl<'ctx> Hooks<'ctx> {
         }
         let bits = self.widened(value, size)?;
         let what = flags | u64::from(size) | u64::from(number) << 16;
+        if can_tire(site) {
+            return self.kept_value(site, what, bits);
+        }
         self.call(Runtime::Value, &[self.site(site), self.narrow(what), bits])
     }
 }

@@ -8,7 +8,11 @@
 //! which `mfence` waits for (AMD64 manual vol. 2, 7.4; Intel SDM vol. 3, 9.2
 //! and `RDTSC`). No lock is taken around the access: it would hide the very
 //! race that is looked for.
+//!
+//! Hooks of most sites keep all registers and are passed by once they have said enough
+//! (`kept.rs`); the calls here are what the others are made of.
 
+use crate::hooks::kept::{Told, can_tire};
 use inkwell::InlineAsmDialect;
 use inkwell::builder::{Builder, BuilderError};
 use inkwell::context::Context;
@@ -32,18 +36,16 @@ pub(crate) enum Runtime {
     SyncBegin,
     SyncEnd,
     Value,
-    Arm,
 }
 
 /// Their names and the bits of their arguments, in the order of [`Runtime`].
-const RUNTIME: [(&str, &[u32]); 7] = [
+const RUNTIME: [(&str, &[u32]); 6] = [
     ("__failsketch_access", &[32, 32, 64, 64, 64, 64]),
     ("__failsketch_branch", &[32, 32]),
     ("__failsketch_call", &[32]),
     ("__failsketch_sync_begin", &[32, 64]),
     ("__failsketch_sync_end", &[32, 64, 64, 64]),
     ("__failsketch_value", &[32, 32, 64]),
-    ("__failsketch_arm", &[32, 64, 32]),
 ];
 
 /// Reads the counter after some fences. Nothing is read while recording is off: a
@@ -64,11 +66,19 @@ macro_rules! read_clock {
     };
 }
 pub(super) const READ_CLOCK_BEFORE: &str = read_clock!("lfence");
-pub(super) const READ_CLOCK_AFTER_STORE: &str = read_clock!("mfence\n\tlfence");
+const READ_CLOCK_AFTER_STORE: &str = read_clock!("mfence\n\tlfence");
 const CLOCK_CONSTRAINTS: &str = "={rax},~{rdx},~{memory},~{dirflag},~{fpsr},~{flags}";
 
+/// What the reading behind an access waits for: what was loaded, or also that a store is
+/// seen by others.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Fenced {
+    Load,
+    Store,
+}
+
 /// The write flag of `__failsketch_access`'s second argument.
-pub(super) const WRITE: u64 = 1 << 31;
+const WRITE: u64 = 1 << 31;
 /// Tells it that the access did not happen.
 pub(super) const DID_NOT_HAPPEN: u64 = 1 << 30;
 
@@ -148,18 +158,44 @@ impl<'ctx> Hooks<'ctx> {
         size: u32,
     ) -> Result<(), BuilderError> {
         let address = self.address(address)?;
-        let (slot, size) = (self.narrow(slot.into()), self.narrow(size.into()));
-        self.call(Runtime::Arm, &[slot, address, size])
+        self.kept_arm(slot, address, size)
     }
 
     /// Records an access between two readings of the clock; `told` computes its flags
-    /// and its value after it.
+    /// and its value after it. A locked instruction leaves nothing in the store buffer, so what
+    /// keeps registers needs to know no more than whether it writes.
     pub(super) fn bracket(
+        &self,
+        site: SiteId,
+        access: (InstructionValue<'ctx>, PointerValue<'ctx>),
+        fenced: Fenced,
+        told: impl FnOnce(IntValue<'ctx>) -> Result<Told<'ctx>, BuilderError>,
+    ) -> Result<(), BuilderError> {
+        let (instruction, address) = access;
+        let Some(next) = instruction.get_next_instruction() else {
+            return Ok(());
+        };
+        self.stand_before(instruction);
+        let address = self.address(address)?;
+        let before = match can_tire(site) {
+            true => self.kept_clock(site)?,
+            false => self.read_clock(READ_CLOCK_BEFORE)?,
+        };
+        self.stand_between(instruction, next);
+        if can_tire(site) {
+            let told = told(address)?;
+            return self.kept_access(site, before, &told);
+        }
+        self.bracket_end(self.site(site), before, fenced, || told(address))
+    }
+
+    /// The same of one whose site and flags depend on the way that control came.
+    pub(super) fn bracket_merged(
         &self,
         site: IntValue<'ctx>,
         access: (InstructionValue<'ctx>, PointerValue<'ctx>),
-        clock_after: &str,
-        told: impl FnOnce() -> Result<(IntValue<'ctx>, IntValue<'ctx>), BuilderError>,
+        fenced: Fenced,
+        told: impl FnOnce(IntValue<'ctx>) -> Result<Told<'ctx>, BuilderError>,
     ) -> Result<(), BuilderError> {
         let (instruction, address) = access;
         let Some(next) = instruction.get_next_instruction() else {
@@ -169,9 +205,35 @@ impl<'ctx> Hooks<'ctx> {
         let address = self.address(address)?;
         let before = self.read_clock(READ_CLOCK_BEFORE)?;
         self.stand_between(instruction, next);
-        let after = self.read_clock(clock_after)?;
-        let (flags, value) = told()?;
-        let arguments = [site, flags, address, value, before, after];
+        self.bracket_end(site, before, fenced, || told(address))
+    }
+
+    /// Reads the clock at once, and records what `told` says.
+    fn bracket_end(
+        &self,
+        site: IntValue<'ctx>,
+        before: IntValue<'ctx>,
+        fenced: Fenced,
+        told: impl FnOnce() -> Result<Told<'ctx>, BuilderError>,
+    ) -> Result<(), BuilderError> {
+        let after = self.read_clock(match fenced {
+            Fenced::Store => READ_CLOCK_AFTER_STORE,
+            Fenced::Load => READ_CLOCK_BEFORE,
+        })?;
+        let told = told()?;
+        let write = if told.writes { WRITE } else { 0 };
+        let mut flags = self.narrow(write | u64::from(told.size));
+        if let Some(more) = told.flags {
+            let narrow = self.context.i32_type();
+            let more = self
+                .builder
+                .build_int_truncate_or_bit_cast(more, narrow, "")?;
+            flags = self.builder.build_or(flags, more, "")?;
+        }
+        let value = told
+            .value
+            .unwrap_or_else(|| self.context.i64_type().const_zero());
+        let arguments = [site, flags, told.address, value, before, after];
         self.call(Runtime::Access, &arguments)
     }
 

@@ -6,10 +6,11 @@
 pub(crate) mod atomics;
 pub(crate) mod call_values;
 mod emit;
+mod kept;
 
 use crate::branches::outcomes::Reading;
 use crate::branches::source_branches::condition_of;
-use emit::{DID_NOT_HAPPEN, READ_CLOCK_AFTER_STORE, READ_CLOCK_BEFORE, Runtime, WORD, WRITE};
+use emit::{DID_NOT_HAPPEN, Fenced, READ_CLOCK_BEFORE, Runtime, WORD};
 pub use emit::{Hooks, can_carry};
 use inkwell::IntPredicate;
 use inkwell::basic_block::BasicBlock;
@@ -20,6 +21,7 @@ use inkwell::values::{
     AnyValue, AsValueRef, BasicValueEnum, InstructionOpcode, InstructionValue, IntValue, Operand,
     PhiValue, PointerValue,
 };
+use kept::{Told, can_tire};
 use sketch_model::SiteId;
 
 /// Cases of a switch that a hook compares one by one.
@@ -79,6 +81,13 @@ fn arming_point<'ctx>(access: &Access<'ctx>) -> Option<InstructionValue<'ctx>> {
     Some(at)
 }
 
+fn fenced(access: &Access<'_>) -> Fenced {
+    match access.stored {
+        Some(_) => Fenced::Store,
+        None => Fenced::Load,
+    }
+}
+
 /// What an access hook needs to know of its instruction.
 pub struct Access<'ctx> {
     pub instruction: InstructionValue<'ctx>,
@@ -112,7 +121,10 @@ impl<'ctx> Hooks<'ctx> {
         if let Some(slot) = arm_slot {
             self.aim(slot, access)?;
         }
-        self.plain(self.site(site), self.narrow(0), access)
+        let at = (access.instruction, access.address);
+        self.bracket(site, at, fenced(access), |address| {
+            self.told(access, address, None)
+        })
     }
 
     /// Brackets a load or store that is one site or another, or none, by the block
@@ -140,29 +152,28 @@ impl<'ctx> Hooks<'ctx> {
             flags.add_incoming(&[(&self.narrow(happened), *from)]);
         }
         let value = |phi: PhiValue<'ctx>| phi.as_basic_value().into_int_value();
-        self.plain(value(site), value(flags), access)
+        let at = (access.instruction, access.address);
+        self.bracket_merged(value(site), at, fenced(access), |address| {
+            self.told(access, address, Some(value(flags)))
+        })
     }
 
-    fn plain(
+    /// What the hook of a load or store tells.
+    fn told(
         &self,
-        site: IntValue<'ctx>,
-        more_flags: IntValue<'ctx>,
         access: &Access<'ctx>,
-    ) -> Result<(), BuilderError> {
-        let (value, clock_after, flags) = match access.stored {
-            Some(stored) => (Some(stored), READ_CLOCK_AFTER_STORE, WRITE),
-            None => (result_of(access.instruction), READ_CLOCK_BEFORE, 0),
-        };
-        let told = || {
-            let value = match value {
-                Some(value) => self.widened(value, access.size)?,
-                None => self.context.i64_type().const_zero(),
-            };
-            let flags = self.narrow(flags | u64::from(access.size & 0xffff));
-            Ok((self.builder.build_or(flags, more_flags, "")?, value))
-        };
-        let at = (access.instruction, access.address);
-        self.bracket(site, at, clock_after, told)
+        address: IntValue<'ctx>,
+        flags: Option<IntValue<'ctx>>,
+    ) -> Result<Told<'ctx>, BuilderError> {
+        let value = access.stored.or_else(|| result_of(access.instruction));
+        let value = value.map(|value| self.widened(value, access.size));
+        Ok(Told {
+            writes: access.stored.is_some(),
+            size: (access.size & 0xffff) as u16,
+            address,
+            value: value.transpose()?,
+            flags,
+        })
     }
 
     /// Records the outcome of a branch before a terminator, as it was read. False if
@@ -174,8 +185,18 @@ impl<'ctx> Hooks<'ctx> {
         reading: &Reading,
     ) -> Result<bool, BuilderError> {
         self.stand_before(branch);
+        let one_of_two = match reading {
+            Reading::Certain(outcome) => *outcome < 2,
+            Reading::Ways(ways) => ways.iter().all(|way| *way < 2),
+            Reading::Value => false,
+        };
+        let record = |outcome| match one_of_two && can_tire(site) {
+            true => self.kept_branch(site, outcome),
+            false => self.call(Runtime::Branch, &[self.site(site), outcome]),
+        };
         if let Reading::Certain(outcome) = reading {
-            return self.record_branch(site, self.narrow(*outcome as u64));
+            record(self.narrow(*outcome as u64))?;
+            return Ok(true);
         }
         // SAFETY: a live conditional branch or switch has an integer condition.
         let condition = unsafe { IntValue::new(condition_of(branch)) };
@@ -201,11 +222,7 @@ impl<'ctx> Hooks<'ctx> {
             },
             Reading::Certain(outcome) => self.narrow(*outcome as u64),
         };
-        self.record_branch(site, outcome)
-    }
-
-    fn record_branch(&self, site: SiteId, outcome: IntValue<'ctx>) -> Result<bool, BuilderError> {
-        self.call(Runtime::Branch, &[self.site(site), outcome])?;
+        record(outcome)?;
         Ok(true)
     }
 
@@ -249,6 +266,9 @@ impl<'ctx> Hooks<'ctx> {
         instruction: InstructionValue<'ctx>,
     ) -> Result<(), BuilderError> {
         self.stand_before(instruction);
+        if can_tire(site) {
+            return self.kept_call(site);
+        }
         self.call(Runtime::Call, &[self.site(site)])
     }
 

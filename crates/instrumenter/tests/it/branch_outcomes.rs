@@ -8,7 +8,7 @@
 //! what was written; optimised builds must tell the same.
 
 use crate::common::stepper;
-use crate::common::{Built, Ran, build, run};
+use crate::common::{Built, Ran, build, run, run_counting_all};
 use sketch_model::{PointKind, SiteId, TrackingPlan};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -215,7 +215,7 @@ fn optimised_builds_tell_what_an_unoptimised_one_tells() {
             let file = program.write("tracked", &tracked.deployed);
             for (number, arguments) in runs.iter().enumerate() {
                 let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-                let ran = run(&file, &arguments, true);
+                let ran = run_counting_all(&file, &arguments);
                 assert_eq!(ran.status.code(), Some(0), "{}", ran.stderr);
                 let counts = counted(&plan, &ran);
                 if level == "-O0" {

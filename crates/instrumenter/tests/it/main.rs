@@ -5,6 +5,7 @@ mod call_values;
 mod clones;
 mod clones_exact;
 mod common;
+mod fatigue;
 mod hosts;
 mod merged;
 mod placement;

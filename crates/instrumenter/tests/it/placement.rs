@@ -87,8 +87,10 @@ fn every_kind_of_site_finds_its_instruction() {
         "the inlined store of NULL"
     );
     let text = module.print_to_string().to_string();
-    for hook in ["access", "sync_begin", "sync_end", "arm"] {
-        let call = format!("call void @__failsketch_{hook}(");
+    let calls = ["sync_begin", "sync_end"].map(|hook| format!("call void @__failsketch_{hook}("));
+    let kept = ["clock", "read", "wrote", "arm"];
+    let kept = kept.map(|hook| format!("call __failsketch_kept_{hook}\\0A"));
+    for call in calls.into_iter().chain(kept) {
         assert!(text.contains(&call), "no {call} in\n{text}");
     }
 }

@@ -113,7 +113,8 @@ impl RegionFile {
     }
 
     /// The region's bytes as they are now. Slots that no thread holds are left
-    /// zero: most runs have few threads, and the slots are most of the region.
+    /// zero: most runs have few threads, and the slots are most of the region. So is what
+    /// only hooks look at.
     pub fn bytes(&self) -> Result<Vec<u8>, ProcessError> {
         let mut bytes = vec![0; self.size];
         let mut copy = |from: usize, length: usize| {
@@ -128,8 +129,8 @@ impl RegionFile {
             ]))
         };
         let slots = offset_of!(Region, threads);
-        copy(0, slots)?;
-        let held = (self.size - slots) / size_of::<ThreadSlot>();
+        copy(0, CAPTURE_SIZE)?;
+        let held = self.size.saturating_sub(slots) / size_of::<ThreadSlot>();
         for number in 0..held.min(THREAD_SLOTS) {
             let slot = slots + number * size_of::<ThreadSlot>();
             let state = copy(slot + offset_of!(ThreadSlot, state), size_of::<u32>())?;

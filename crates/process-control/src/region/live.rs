@@ -6,8 +6,8 @@
 
 use super::threads::{self, EndedThreads};
 use inprocess_layout::{
-    Control, Header, OFF_HITS, OFF_HOOKS, Region, SANDBOXED, SLOT_BUSY, SLOT_FREE, SLOT_USED,
-    THREAD_SLOTS, ThreadSlot, WATCH_READY,
+    Control, Fatigue, Header, OFF_HITS, OFF_HOOKS, Region, SANDBOXED, SLOT_BUSY, SLOT_FREE,
+    SLOT_USED, THREAD_SLOTS, ThreadSlot, WATCH_READY, next_waking,
 };
 use sketch_model::{PauseReason, Pid, Tid};
 use std::{
@@ -191,6 +191,23 @@ impl LiveRegion {
         self.u32_at(released).load(Ordering::Acquire) != 0
     }
 
+    /// Wakes the threads that have tired of sites: each says a little more of each.
+    pub fn wake(&self) {
+        let words = offset_of!(Region, fatigue);
+        if self.size < words + size_of::<Fatigue>() {
+            return;
+        }
+        let wakings = self.control(offset_of!(Control, wakings));
+        let next = next_waking(wakings.load(Ordering::Relaxed));
+        wakings.store(next, Ordering::Release);
+        for at in (words..words + size_of::<Fatigue>()).step_by(8) {
+            let word = self.u64_at(at);
+            if word.load(Ordering::Relaxed) != 0 {
+                word.store(0, Ordering::Relaxed);
+            }
+        }
+    }
+
     /// Whether recording is off for good.
     pub fn counter_forbidden(&self) -> bool {
         self.control(offset_of!(Control, counter_forbidden))
@@ -210,7 +227,7 @@ impl LiveRegion {
 
     /// A program that only has its crash captured has none.
     fn slots(&self) -> usize {
-        ((self.size - Self::slot(0)) / size_of::<ThreadSlot>()).min(THREAD_SLOTS)
+        (self.size.saturating_sub(Self::slot(0)) / size_of::<ThreadSlot>()).min(THREAD_SLOTS)
     }
 
     pub fn used_slots(&self) -> usize {

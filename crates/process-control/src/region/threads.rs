@@ -2,9 +2,10 @@
 
 use super::words::Words;
 use inprocess_layout::{
-    ACCESSED, EDGES, Edge, Event, HEAD_EVENTS, KIND_ARGUMENT, KIND_BRANCH, KIND_CALL, KIND_READ,
-    KIND_RESULT, KIND_SYNC_BEGIN, KIND_SYNC_END, KIND_TEXT, KIND_WRITE, REACHED, RING_EVENTS,
-    SAW_NEGATIVE, SAW_NON_ZERO, SAW_ZERO, SYNC_BEGUN, SYNC_ENDED, ThreadSlot,
+    ACCESSED, ACCESSED_UNTIMED, EDGES, Edge, Event, HEAD_EVENTS, KIND_ARGUMENT, KIND_BRANCH,
+    KIND_CALL, KIND_READ, KIND_RESULT, KIND_SYNC_BEGIN, KIND_SYNC_END, KIND_TEXT, KIND_WRITE,
+    REACHED, RING_EVENTS, SAW_NEGATIVE, SAW_NON_ZERO, SAW_ZERO, SYNC_BEGUN, SYNC_ENDED, TIRED,
+    ThreadSlot,
 };
 use sketch_model::{
     EdgeCount, ProbeEvent, ProbeKind, RuntimeAddress, SeenShapes, SiteId, Thinned, ThreadIndex,
@@ -19,7 +20,7 @@ use std::{
 const FIRST: usize = 64;
 const LAST: usize = 64;
 /// What accounts of accesses are kept under.
-const ACCESSES: [u32; 3] = [ACCESSED, SYNC_BEGUN, SYNC_ENDED];
+const ACCESSES: [u32; 4] = [ACCESSED, ACCESSED_UNTIMED, SYNC_BEGUN, SYNC_ENDED];
 
 /// A thread, its number not yet given.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -160,6 +161,7 @@ fn read_thinned(words: Words<'_>) -> Vec<Thinned> {
             Thinned {
                 count,
                 latest: read_event(words, at + offset_of!(Edge, latest), 0),
+                tired: shapes & TIRED != 0,
                 shapes: SeenShapes {
                     zero: shapes & SAW_ZERO != 0,
                     non_zero: shapes & SAW_NON_ZERO != 0,
@@ -232,6 +234,33 @@ mod tests {
             (0, 1, 1)
         );
         assert_eq!(thread.uncounted, 1);
+    }
+
+    #[test]
+    fn what_a_thread_tired_of_is_named() {
+        let mut slot = vec![0; size_of::<ThreadSlot>()];
+        slot[offset_of!(ThreadSlot, tid)..][..4].copy_from_slice(&7u32.to_le_bytes());
+        let mut put = |number: usize, site: u32, way: u32, shapes: u64| {
+            let at = offset_of!(ThreadSlot, edges) + number * size_of::<Edge>();
+            slot[at..at + 4].copy_from_slice(&site.to_le_bytes());
+            slot[at + 4..at + 8].copy_from_slice(&way.to_le_bytes());
+            slot[at + offset_of!(Edge, missed)] = 32;
+            slot[at + offset_of!(Edge, shapes)] = shapes as u8;
+            let latest = at + offset_of!(Edge, latest);
+            slot[latest] = site as u8 - 1;
+            slot[latest + offset_of!(Event, kind)] = KIND_READ as u8;
+        };
+        put(3, 5, ACCESSED, SAW_NON_ZERO | TIRED);
+        put(4, 5, ACCESSED_UNTIMED, SAW_ZERO);
+        let read = read_slot(&slot).expect("a thread").record;
+        assert!(read.edges.is_empty(), "{:?}", read.edges);
+        let mut thinned: Vec<_> = read
+            .thinned
+            .iter()
+            .map(|t| (t.tired, t.shapes.zero))
+            .collect();
+        thinned.sort_unstable();
+        assert_eq!(thinned, [(false, true), (true, false)]);
     }
 
     #[test]

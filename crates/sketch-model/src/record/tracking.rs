@@ -78,6 +78,7 @@ pub struct EdgeCount {
     pub site: SiteId,
     /// The successor's number; `None` for a point that is merely reached.
     pub successor: Option<u32>,
+    /// At least so many: a thread that tires of an edge counts only now and then.
     pub count: u64,
     pub first: Tsc,
     /// Exact while every passage was also recorded as an event, later a lower
@@ -87,6 +88,9 @@ pub struct EdgeCount {
 
 /// An access that one thread made so often that of its later events only the
 /// latest was kept. The first ones are among the thread's events.
+///
+/// Of one that the thread tired of, `count` and `latest` are of those that were still
+/// looked at: there may have been later ones. `shapes` is complete all the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Thinned {
     pub count: u64,
@@ -94,6 +98,14 @@ pub struct Thinned {
     pub latest: Option<ProbeEvent>,
     /// What its values looked like, all of them.
     pub shapes: SeenShapes,
+    /// The thread had said enough of it, and its hook was passed by from then on but for
+    /// what was new.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub tired: bool,
+}
+
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 /// What the values of an access looked like.

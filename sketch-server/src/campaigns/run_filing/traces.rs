@@ -8,12 +8,10 @@
 use super::{MADE_BY_HAND, RunFiling};
 use crate::storage::{BuildCounts, Changes, Revised, StorageError};
 use build_analysis::TraceMap;
-use diagnosis::campaign::{Campaign, Family};
 use diagnosis::campaign::iteration::Iteration;
 use diagnosis::campaign::traced_runs::{KeptTrace, StoredTrace, traced_plan};
-use sketch_model::{
-    BuildId, CampaignId, Execution, Placement, RunRecord, Slice, TracedRun,
-};
+use diagnosis::campaign::{Campaign, Family};
+use sketch_model::{BuildId, CampaignId, Execution, Placement, RunRecord, Slice, TracedRun};
 use slicer::PlanRequest;
 use std::num::NonZeroUsize;
 use std::sync::Arc;

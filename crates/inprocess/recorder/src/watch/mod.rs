@@ -44,6 +44,8 @@ const PERF_EVENT_IOC_MODIFY_ATTRIBUTES: usize = 0x4008_240b;
 const LOWEST_AIM: u64 = 4096;
 const USER_ADDRESSES_END: u64 = 1 << 47;
 const SIZE_SHIFT: u32 = 60;
+/// Accesses between two that settle: a fraction of a millisecond.
+const COUNTDOWN: i32 = 1 << 16;
 
 /// Opens the events that the agent asked for.
 ///
@@ -65,6 +67,7 @@ pub unsafe fn open(region: *mut Region) {
         }
         (*header).watch_state = WATCH_READY;
         (*watch).ready.store(1, Ordering::Release);
+        (*watch).asking.store(1, Ordering::Release);
     }
 }
 
@@ -112,6 +115,12 @@ pub fn arm(slot: u32, address: u64, size: u32) {
     if region.is_null() || slot as usize >= WATCH_SLOTS {
         return;
     }
+    // SAFETY: the recorder's pages are always mapped.
+    let countdown = unsafe { &(*recorder_state::recorder()).watch.countdown };
+    if countdown.load(Ordering::Relaxed) < 0 {
+        countdown.store(COUNTDOWN, Ordering::Relaxed);
+        governor::spend(0);
+    }
     // Sizes that hardware lacks (a long double, a struct) watch their beginning.
     let shift = match size {
         0 => return,
@@ -120,6 +129,7 @@ pub fn arm(slot: u32, address: u64, size: u32) {
         4..=7 => 2,
         _ => 3,
     };
+    let asked = recorder_state::asked(address, shift);
     let address = address & !((1u64 << shift) - 1);
     // A null pointer's field is not worth losing the present aim for.
     if !(LOWEST_AIM..USER_ADDRESSES_END).contains(&address) {
@@ -131,10 +141,13 @@ pub fn arm(slot: u32, address: u64, size: u32) {
     }
     if is_on_own_stack(address) {
         // SAFETY: the region is active; the counter is one of its header.
-        unsafe { count(&raw mut (*region).header.arms_own_stack) };
+        unsafe {
+            count(&raw mut (*region).header.arms_own_stack);
+            asked_of(slot).store(asked, Ordering::Relaxed);
+        }
         return;
     }
-    let aim = (shift as u64) << SIZE_SHIFT | address;
+    let aim = u64::from(shift) << SIZE_SHIFT | address;
     // SAFETY: the recorder's pages are always mapped; the slot is in bounds.
     unsafe {
         let watch = &raw mut (*recorder_state::recorder()).watch;
@@ -145,9 +158,28 @@ pub fn arm(slot: u32, address: u64, size: u32) {
             .cast::<AtomicU64>()
             .add(slot as usize);
         if (*current).load(Ordering::Relaxed) == aim {
+            asked_of(slot).store(asked, Ordering::SeqCst);
+            // Its memory may have been given back meanwhile.
+            if (*current).load(Ordering::SeqCst) != aim {
+                asked_of(slot).store(0, Ordering::SeqCst);
+            }
             return;
         }
         aim_slot(region, slot as usize, aim);
+    }
+}
+
+/// With what the slot needs no aiming.
+///
+/// # Safety
+/// `slot` must be in bounds.
+unsafe fn asked_of<'a>(slot: u32) -> &'a AtomicU64 {
+    // SAFETY: the recorder's pages are always mapped; the caller's promise.
+    unsafe {
+        let watch = &raw const (*recorder_state::recorder()).watch;
+        &*(&raw const (*watch).asked)
+            .cast::<AtomicU64>()
+            .add(slot as usize)
     }
 }
 
@@ -207,6 +239,7 @@ unsafe fn aim_slot(region: *mut Region, slot: usize, aim: u64) {
         }
         if state::sandboxed() {
             count(&raw mut (*header).arms_sandboxed);
+            (*watch).asking.store(0, Ordering::Relaxed);
             aiming.store(0, Ordering::Release);
             return;
         }
@@ -214,6 +247,7 @@ unsafe fn aim_slot(region: *mut Region, slot: usize, aim: u64) {
             >= (*header).arm_limit
         {
             count(&raw mut (*header).arms_over_limit);
+            (*watch).asking.store(0, Ordering::Relaxed);
             aiming.store(0, Ordering::Release);
             return;
         }
@@ -279,7 +313,8 @@ pub extern "C" fn given_back(slot: u32) {
             cpu += 1;
         }
         let current = (&raw const (*watch).aim).cast::<AtomicU64>().add(slot);
-        let was = (*current).swap(0, Ordering::Relaxed) & ((1 << SIZE_SHIFT) - 1);
+        let was = (*current).swap(0, Ordering::SeqCst) & ((1 << SIZE_SHIFT) - 1);
+        asked_of(slot as u32).store(0, Ordering::SeqCst);
         served::watches(slot, 0);
         count(&raw mut (*header).disarms);
         write_arm(&raw mut (*header).last_arm, slot, 0, was);

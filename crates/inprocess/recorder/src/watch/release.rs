@@ -50,6 +50,7 @@ pub fn release() {
         }
         let watch = &raw mut (*recorder_state::recorder()).watch;
         (*watch).ready.store(0, Ordering::SeqCst);
+        (*watch).asking.store(0, Ordering::SeqCst);
         let fds = (&raw mut (*watch).fds).cast::<i32>();
         let mut slot = 0;
         while slot < WATCH_SLOTS {

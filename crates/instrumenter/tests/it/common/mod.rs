@@ -172,7 +172,18 @@ pub fn spawn(command: &mut Command) -> Child {
 
 /// Runs a program, recording or not.
 pub fn run(program: &Path, arguments: &[&str], recording: bool) -> Ran {
-    let region = recording.then(region);
+    run_with(program, arguments, recording.then(region))
+}
+
+/// Runs a program that records, and tires of nothing.
+pub fn run_counting_all(program: &Path, arguments: &[&str]) -> Ran {
+    let region = region();
+    let at = offset_of!(Region, header) + offset_of!(Header, tireless);
+    region.write_all_at(&1u32.to_le_bytes(), at as u64).unwrap();
+    run_with(program, arguments, Some(region))
+}
+
+fn run_with(program: &Path, arguments: &[&str], region: Option<File>) -> Ran {
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null());
     command.env_remove(ACTIVATION_VARIABLE);

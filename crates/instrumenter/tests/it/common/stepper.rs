@@ -6,8 +6,11 @@
 //! line to line, and code without a line is stepped through.
 
 use object::{Object, ObjectSymbol};
+use runtime::layout::ACTIVATION_VARIABLE;
 use std::collections::BTreeMap;
+use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 use std::{fs, io, ptr};
 
@@ -160,4 +163,44 @@ fn step(program: &str, arguments: &[&str], main: u64) -> Vec<(u64, u64)> {
     request(libc::PTRACE_DETACH, 0, 0);
     wait();
     steps
+}
+
+/// How many instructions a run executes, all threads' but the first one's left out;
+/// recording or not.
+pub fn instructions(program: &Path, arguments: &[&str], recording: bool) -> u64 {
+    let region = recording.then(super::region);
+    let mut command = Command::new(program);
+    command.args(arguments);
+    command.env_remove(ACTIVATION_VARIABLE);
+    if let Some(file) = &region {
+        let activation = format!("{}:{:016x}", file.as_raw_fd(), super::NONCE);
+        command.env(ACTIVATION_VARIABLE, activation);
+    }
+    // SAFETY: the child makes one system call before it executes the program.
+    unsafe {
+        command.pre_exec(|| match libc::ptrace(libc::PTRACE_TRACEME, 0, 0, 0) {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
+        });
+    }
+    let pid = super::spawn(&mut command).id() as i32;
+    let mut steps = 0;
+    loop {
+        let mut status = 0;
+        // SAFETY: waits for a child of ours.
+        let got = unsafe { libc::waitpid(pid, &mut status, 0) };
+        assert_eq!(got, pid);
+        if !libc::WIFSTOPPED(status) {
+            assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 0);
+            return steps;
+        }
+        let signal = match libc::WSTOPSIG(status) {
+            libc::SIGTRAP => 0,
+            other => other,
+        };
+        // SAFETY: the tracee is stopped.
+        let answer = unsafe { libc::ptrace(libc::PTRACE_SINGLESTEP, pid, 0, signal) };
+        assert_eq!(answer, 0);
+        steps += 1;
+    }
 }
