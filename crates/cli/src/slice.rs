@@ -91,7 +91,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     match arguments.format {
         Format::Text => {
             let heading = text::Heading {
-                at: &arguments.statement.at,
+                at: &arguments.statement.place(),
                 program: &build.manifest().program,
                 alias: arguments.alias,
                 whole,
