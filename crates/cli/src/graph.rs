@@ -42,7 +42,7 @@ pub fn program(build: &RegisteredBuild) -> Result<Program> {
     let id = &build.manifest().build_id;
     let stored = build.graph(&Program::graph_version());
     if let Some(program) = stored.and_then(|bytes| Program::from_bytes(id, &bytes).ok()) {
-        return Ok(program);
+        return Ok(with_own_files(program, build));
     }
     let modules = &build.manifest().modules;
     let bitcode = (0..modules.len())
@@ -61,7 +61,12 @@ pub fn program(build: &RegisteredBuild) -> Result<Program> {
     if let Err(error) = build.keep_graph(&graph) {
         eprintln!("failsketch: the graph is not kept: {error}");
     }
-    Ok(program)
+    Ok(with_own_files(program, build))
+}
+
+/// The program with whose its source files are, as registration found it.
+pub fn with_own_files(program: Program, build: &RegisteredBuild) -> Program {
+    program.with_own_files(&|file| build.manifest().is_own(file))
 }
 
 /// Makes a graph in a child process.

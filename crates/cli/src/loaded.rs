@@ -1,20 +1,45 @@
-//! A registered build with its program in memory, for commands that look into it.
+//! A registered build with its program in memory, for commands that look into it, and
+//! the lines of its sources.
 
 use anyhow::{Result, bail};
 use build_store::{BuildStore, RegisteredBuild};
 use sketch_model::{BuildId, SourceLocation};
 use slicer::Program;
+use std::cell::RefCell;
+use std::collections::HashMap;
 
 /// A build and what the slicer reads of it.
 pub struct Loaded {
     build: RegisteredBuild,
     pub program: Program,
+    lines: Lines,
+}
+
+/// The lines of a build's source files, each file read once: a slice asks for thousands.
+#[derive(Default)]
+pub struct Lines(RefCell<HashMap<String, Vec<String>>>);
+
+impl Lines {
+    pub fn get(&self, build: &RegisteredBuild, file: &str, line: u32) -> Option<String> {
+        let mut known = self.0.borrow_mut();
+        let lines = known.entry(file.to_owned()).or_insert_with(|| {
+            let text = build.source(file).unwrap_or_default();
+            text.lines().map(str::to_owned).collect()
+        });
+        let index = usize::try_from(line).ok()?.checked_sub(1)?;
+        lines.get(index).cloned()
+    }
 }
 
 impl Loaded {
     pub fn of(build: RegisteredBuild) -> Result<Loaded> {
         let program = crate::graph::program(&build)?;
-        Ok(Loaded { build, program })
+        let lines = Lines::default();
+        Ok(Loaded {
+            build,
+            program,
+            lines,
+        })
     }
 
     pub fn build(&self) -> &RegisteredBuild {
@@ -22,7 +47,7 @@ impl Loaded {
     }
 
     pub fn source_line(&self, location: &SourceLocation) -> Option<String> {
-        self.build.source_line(&location.file, location.line)
+        self.lines.get(&self.build, &location.file, location.line)
     }
 }
 

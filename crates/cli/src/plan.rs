@@ -8,7 +8,7 @@ use crate::loaded::Loaded;
 use anyhow::{Result, bail};
 use clap::ValueEnum;
 use sketch_model::{Slice, SourceLocation, TrackingPlan};
-use slicer::{Alias, PlanRequest, plan_iteration, slice_from};
+use slicer::{Alias, Extent, PlanRequest, plan_iteration, slice_from};
 use viewer::{printable_json, printable_lines};
 
 #[derive(clap::Args)]
@@ -38,7 +38,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     let loaded = Loaded::of(arguments.statement.build()?)?;
     let source = |location: &SourceLocation| loaded.source_line(location);
     let criteria = arguments.statement.criteria(&loaded.program)?;
-    let slice = slice_from(&loaded.program, &criteria, Alias::default(), &source);
+    let farthest = arguments.sigma.max(arguments.diff.unwrap_or(0));
+    let extent = Extent::enough_for(farthest as usize);
+    let alias = Alias::default();
+    let slice = slice_from(&loaded.program, &criteria, alias, extent, &source);
     let plans = chosen(&loaded, &slice, arguments.sigma, arguments.variant)?;
     match (arguments.diff, arguments.format) {
         (Some(_), Format::Json) => bail!("a difference is text; leave out `--format json`"),

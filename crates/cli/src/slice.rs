@@ -10,11 +10,10 @@ use anyhow::Result;
 use build_store::RegisteredBuild;
 use clap::ValueEnum;
 use sketch_model::SourceLocation;
-use slicer::{Alias, Loader, ModuleInput, Program, slice_from};
-use std::cell::RefCell;
-use std::collections::HashMap;
+use slicer::{Alias, Extent, Loader, ModuleInput, Program, slice_from};
 
 use crate::at_statement::AtStatement;
+use crate::loaded::Lines;
 use crate::timings::Timings;
 
 /// σ of the plan that `--timings` makes if none is given.
@@ -27,6 +26,9 @@ pub struct Arguments {
     /// Only the nearest so many statements.
     #[arg(long)]
     sigma: Option<usize>,
+    /// Everything that can have led there, and not only the nearest 1,024 statements.
+    #[arg(long)]
+    whole: bool,
     /// Which stores a load through a pointer may see: those of the same field of
     /// the same struct type (field, as the server does), or what a points-to
     /// analysis of the whole program allows (andersen).
@@ -63,8 +65,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
         program
     };
     let criteria = arguments.statement.criteria(&program)?;
+    let extent = match arguments.whole {
+        true => Extent::Whole,
+        false => Extent::enough_for(arguments.sigma.unwrap_or(0)),
+    };
     // Lines are looked up for what is printed only.
-    let mut slice = slice_from(&program, &criteria, arguments.alias, &|_| None);
+    let mut slice = slice_from(&program, &criteria, arguments.alias, extent, &|_| None);
     timings.ended("slice");
     let whole = slice.entries.len();
     if arguments.timings {
@@ -79,13 +85,10 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     if let Some(sigma) = arguments.sigma {
         slice.entries.truncate(sigma);
     }
-    let sources = Sources {
-        build: &build,
-        lines: RefCell::default(),
-    };
+    let sources = Lines::default();
     for entry in &mut slice.entries {
         let SourceLocation { file, line } = &entry.statement.location;
-        let text = sources.line(file, *line).unwrap_or_default();
+        let text = sources.get(&build, file, *line).unwrap_or_default();
         entry.statement.text = text.trim().to_owned();
     }
     match arguments.format {
@@ -96,7 +99,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
                 alias: arguments.alias,
                 whole,
             };
-            let line = |file: &str, line: u32| sources.line(file, line);
+            let line = |file: &str, line: u32| sources.get(&build, file, line);
             print!("{}", text::text(&slice, &heading, arguments.context, &line));
         }
         Format::Json => {
@@ -123,23 +126,5 @@ fn from_bitcode(build: &RegisteredBuild, timings: &mut Timings) -> Result<Progra
     let program = loader.finish()?;
     program.link();
     timings.ended("ticfg");
-    Ok(program)
-}
-
-/// The source files of a build, each read once.
-struct Sources<'a> {
-    build: &'a RegisteredBuild,
-    lines: RefCell<HashMap<String, Vec<String>>>,
-}
-
-impl Sources<'_> {
-    fn line(&self, file: &str, line: u32) -> Option<String> {
-        let mut known = self.lines.borrow_mut();
-        let lines = known.entry(file.to_owned()).or_insert_with(|| {
-            let text = self.build.source(file).unwrap_or_default();
-            text.lines().map(str::to_owned).collect()
-        });
-        let index = usize::try_from(line).ok()?.checked_sub(1)?;
-        lines.get(index).cloned()
-    }
+    Ok(crate::graph::with_own_files(program, build))
 }

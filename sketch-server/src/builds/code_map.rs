@@ -23,8 +23,9 @@ pub trait StatementTable: Send + Sync {
     fn statement(&self, function: Option<&str>, file: &str, line: u32) -> Option<StatementId>;
     /// A statement with its source text.
     fn described(&self, id: StatementId) -> Option<Statement>;
-    /// Of an aborting stack, innermost first: the frame that says why.
-    fn condition_frame(&self, _stack: &[StatementId]) -> usize {
+    /// Of a stack, innermost first, of a program that may have ended itself: the frame that
+    /// the failure is about.
+    fn failing_frame(&self, _aborts: bool, _stack: &[StatementId]) -> usize {
         0
     }
 }
@@ -56,8 +57,8 @@ impl BinaryCode {
 impl BuildCode for BinaryCode {
     fn locate(&self, report: &FailureReport) -> Option<LocatedFailure> {
         let described = |frame: &CodeFrame| self.table.described(self.statement_of(frame)?);
-        let condition = |stack: &[StatementId]| self.table.condition_frame(stack);
-        locate::locate(report, &self.build, &self.symbols, described, condition)
+        let failing = |aborts, stack: &[StatementId]| self.table.failing_frame(aborts, stack);
+        locate::locate(report, &self.build, &self.symbols, described, failing)
     }
 
     fn why_unlocated(&self, report: &FailureReport) -> String {

@@ -14,9 +14,11 @@ use diagnosis::campaign::{LocatedFailure, is_abort};
 use instrumenter::InstrumentError;
 use lru::LruCache;
 use parking_lot::Mutex;
-use sketch_model::{BuildId, Slice, SourceLocation, Statement, StatementId, TrackingPlan};
+use sketch_model::{
+    BuildId, FailureKind, Slice, SourceLocation, Statement, StatementId, TrackingPlan,
+};
 use slicer::{
-    Alias, Criterion, Iteration, Loader, ModuleInput, PlanRequest, Program, plan_iteration,
+    Alias, Criterion, Extent, Iteration, Loader, ModuleInput, PlanRequest, Program, plan_iteration,
 };
 use std::collections::HashMap;
 use std::error::Error;
@@ -69,8 +71,8 @@ impl StatementTable for LoadedBuild {
         })
     }
 
-    fn condition_frame(&self, stack: &[StatementId]) -> usize {
-        slicer::condition_frame(&self.program, stack)
+    fn failing_frame(&self, aborts: bool, stack: &[StatementId]) -> usize {
+        slicer::failing_frame(&self.program, aborts, stack)
     }
 }
 
@@ -111,6 +113,7 @@ impl LlvmWorkshop {
             Some(program) => program,
             None => program_from_bitcode(&registered).map_err(|error| bad_build(build, error))?,
         };
+        let program = program.with_own_files(&|file| registered.manifest().is_own(file));
         Ok(LoadedBuild {
             registered,
             program,
@@ -162,17 +165,23 @@ impl Workshop for LlvmWorkshop {
         let loaded = self.loaded(build)?;
         let stack: Vec<StatementId> = failure.callers.iter().map(|s| s.id).collect();
         let source = |location: &SourceLocation| loaded.source_line(location);
+        let waits = failure.kind == FailureKind::Hang;
         let criterion = Criterion {
             reached: is_abort(&failure.kind),
+            waits,
             ..Criterion::at(failure.failing.id, &stack)
         };
         let others = failure.others.iter().filter_map(|stack| {
             let ids: Vec<StatementId> = stack.iter().map(|s| s.id).collect();
             let (waiting, callers) = ids.split_first()?;
-            Some(Criterion::at(*waiting, callers))
+            Some(Criterion {
+                waits,
+                ..Criterion::at(*waiting, callers)
+            })
         });
         let criteria: Vec<Criterion> = std::iter::once(criterion).chain(others).collect();
-        let slice = slicer::slice_from(&loaded.program, &criteria, Alias::default(), &source);
+        let alias = Alias::default();
+        let slice = slicer::slice_from(&loaded.program, &criteria, alias, Extent::USUAL, &source);
         if slice.entries.is_empty() {
             return Err(WorkshopError::Slicing(format!(
                 "the slice of {} is empty",

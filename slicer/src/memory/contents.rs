@@ -6,14 +6,14 @@
 //! for, as far as `points_to` lets them meet. Memory behind a pointer of
 //! which nothing is known is followed nowhere; watchpoints find what that misses.
 
-use crate::dependences::{Aspect, Dependences, Edges, edge};
+use crate::dependences::{Aspect, Dependences, Edges, edge, way_to};
 use crate::ir::library::effects;
 use crate::ir::program::*;
 use crate::memory::moving_pointers::places_walked;
 use crate::memory::places::{Place, Root};
 use crate::memory::reaching::SlotWrite;
 use crate::memory::stores::Write;
-use sketch_model::DependenceKind;
+use crate::slice::order::Travel;
 
 /// A read: the pointer it goes through, and what that denotes.
 struct Read {
@@ -57,7 +57,7 @@ impl Dependences<'_> {
         let before = edges.len();
         let add = |writes: &[Write], field: Option<FieldId>, edges: &mut Edges| {
             for write in writes.iter().filter(|w| stores.may_meet(place.root, w)) {
-                self.write(write, field, DependenceKind::Memory, edges);
+                self.write(write, field, Travel::Memory, edges);
             }
         };
         match (place.field, place.root) {
@@ -128,12 +128,12 @@ impl Dependences<'_> {
                             function: at.function,
                             instruction: write.at,
                         };
-                        edges.push(edge(at, Aspect::Whole, DependenceKind::Memory));
+                        edges.push(edge(at, Aspect::Whole, Travel::Memory));
                     }
                 }
                 (None, Root::Global(global)) => {
                     for write in stores.global_writes(global) {
-                        self.write(write, None, DependenceKind::Memory, edges);
+                        self.write(write, None, Travel::Memory, edges);
                     }
                 }
                 _ => {}
@@ -153,7 +153,7 @@ impl Dependences<'_> {
                 _ => &[],
             };
             for write in writes.iter().filter(|w| stores.may_meet(place.root, w)) {
-                self.write(write, None, DependenceKind::Memory, edges);
+                self.write(write, None, Travel::Memory, edges);
             }
         }
         !places.is_empty()
@@ -194,7 +194,7 @@ impl Dependences<'_> {
                     let place = self.place(given.at, 0, None);
                     if let Some(field) = place.field {
                         let writes = self.program.stores.field_writes(field).iter();
-                        writes.for_each(|w| self.write(w, None, DependenceKind::Memory, edges));
+                        writes.for_each(|w| self.write(w, None, Travel::Memory, edges));
                     }
                 }
             }
@@ -218,7 +218,7 @@ impl Dependences<'_> {
         let writes = stores.field_writes(field).iter();
         let foreign = writes.filter(|w| !matches!(w.place.root, Root::Slot(_) | Root::Global(_)));
         for write in foreign.filter(|w| stores.may_meet(read.place.root, w)) {
-            self.write(write, None, DependenceKind::Memory, edges);
+            self.write(write, None, Travel::Memory, edges);
         }
     }
 
@@ -239,7 +239,7 @@ impl Dependences<'_> {
             (Op::Copy { .. }, Some(field)) => Aspect::Copied(field),
             _ => Aspect::Whole,
         };
-        edges.push(edge(at, aspect, DependenceKind::Memory));
+        edges.push(edge(at, aspect, Travel::Memory));
     }
 
     /// Library calls that store into a global whose address they got.
@@ -250,7 +250,7 @@ impl Dependences<'_> {
                 !target.is_defined() && effects(&target.name).write_into(*number)
             };
             if self.targets(*call).iter().any(writes) {
-                edges.push(edge(*call, Aspect::Whole, DependenceKind::Memory));
+                edges.push(edge(*call, Aspect::Whole, Travel::Memory));
             }
         }
     }
@@ -261,7 +261,7 @@ impl Dependences<'_> {
             for target in self.targets(*call) {
                 let writes = self.program.stores.parameter_writes(*target, *number);
                 for write in writes.iter().filter(|w| w.place.field.is_none()) {
-                    self.write(write, None, DependenceKind::Memory, edges);
+                    self.write(write, None, Travel::Memory, edges);
                 }
             }
         }
@@ -272,14 +272,14 @@ impl Dependences<'_> {
         &self,
         write: &Write,
         field: Option<FieldId>,
-        kind: DependenceKind,
+        travel: Travel,
         edges: &mut Edges,
     ) {
         let aspect = match (self.program.op(write.at), field) {
             (Op::Copy { .. }, Some(field)) => Aspect::Copied(field),
             _ => Aspect::Whole,
         };
-        edges.push(edge(write.at, aspect, kind));
+        edges.push(edge(write.at, aspect, travel));
     }
 
     /// What may lie in a slot; `fields` says whether writes of single fields count.
@@ -311,7 +311,7 @@ impl Dependences<'_> {
                     let copy = matches!(function.op(write.at), Op::Copy { .. });
                     let field = place.field.filter(|_| copy);
                     let aspect = field.map_or(Aspect::Whole, Aspect::Copied);
-                    edges.push(edge(at, aspect, DependenceKind::Data));
+                    edges.push(edge(at, aspect, Travel::Definition));
                 }
                 Some(number) => self.written_by_call(at, number, write, place, edges),
             }
@@ -334,25 +334,26 @@ impl Dependences<'_> {
         let targets = self.targets(call);
         let has_body = |id: &FunctionId| self.program.functions[*id as usize].is_defined();
         if !targets.iter().any(has_body) {
-            edges.push(edge(call, Aspect::Whole, DependenceKind::Data));
+            edges.push(edge(call, Aspect::Whole, Travel::Definition));
             return;
         }
         for target in targets {
             for inner in self.program.stores.parameter_writes(*target, number) {
                 let field = inner.place.field.or(write.place.field);
                 if field.is_none() || wanted.field.is_none() || field == wanted.field {
-                    self.write(inner, wanted.field, DependenceKind::Memory, edges);
+                    self.write(inner, wanted.field, Travel::OutParameter, edges);
                 }
             }
         }
-        edges.push(edge(call, Aspect::Argument(number), DependenceKind::Data));
+        edges.push(edge(call, Aspect::Argument(number), Travel::Value));
     }
 
     /// A copy: its addresses, and what lies at its source.
     pub(crate) fn copied(&self, at: InstructionRef, field: Option<FieldId>, edges: &mut Edges) {
         let function = self.program.function(at);
-        for operand in function.operands(at.instruction) {
-            self.value(at.function, *operand, DependenceKind::Data, edges);
+        for (position, operand) in function.operands(at.instruction).iter().enumerate() {
+            let travel = way_to(function.op(at.instruction), position);
+            self.value(at.function, *operand, travel, edges);
         }
         let record = match function.op(at.instruction) {
             Op::Copy { record } => record,

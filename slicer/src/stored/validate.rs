@@ -205,6 +205,9 @@ impl Check<'_> {
                 .starts
                 .last()
                 .is_none_or(|end| *end as usize == graph.edges.len())
-            && graph.edges.iter().all(|edge| (edge.on() as usize) < count)
+            && graph
+                .edges
+                .iter()
+                .all(|edge| (edge.on() as usize) < count && edge.checked_travel().is_some())
     }
 }

@@ -356,7 +356,7 @@ fn an_access_in_a_small_function_is_told_apart_by_who_called_it() {
            int count = 0;\n\
            for (struct node *n = head; n; n = next(n)) count++;\n\
            struct node *second = next(head);\n\
-           return second->value + only(second);\n}\n",
+           return second->value + only(second) + count;\n}\n",
     );
     let id = program
         .statement_at(None, "program.c", 9)
@@ -374,7 +374,7 @@ fn an_access_in_a_small_function_is_told_apart_by_who_called_it() {
             .collect()
     };
     // Nearest the failure first.
-    assert_eq!(callers_of(3), [None, Some(8), Some(7)]);
+    assert_eq!(callers_of(3), [None, Some(7), Some(8)]);
     // There is nothing to tell apart.
     assert_eq!(callers_of(4), [None]);
     for (number, site) in plan.sites.iter().enumerate() {
