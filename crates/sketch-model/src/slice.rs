@@ -12,6 +12,8 @@ pub enum DependenceKind {
     Data,
     /// A store to a location that is loaded there.
     Memory,
+    /// A call that frees what is loaded there.
+    Free,
     /// A branch decides whether it runs.
     Control,
     /// A call site passes the argument that is used there.
@@ -35,6 +37,7 @@ impl fmt::Display for DependenceKind {
         f.write_str(match self {
             DependenceKind::Data => "computes a value used by",
             DependenceKind::Memory => "stores what is loaded by",
+            DependenceKind::Free => "frees what is loaded by",
             DependenceKind::Control => "decides whether to run",
             DependenceKind::Argument => "passes an argument to",
             DependenceKind::ThreadStart => "starts the thread of",

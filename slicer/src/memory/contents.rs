@@ -87,7 +87,8 @@ impl Dependences<'_> {
                 true
             }
             (None, Root::Parameter(number)) => {
-                self.handed_by_callers(reader.function, number, edges)
+                let own = self.written_by_itself(reader, number, edges);
+                self.handed_by_callers(reader.function, number, edges) || own
             }
             // Nobody writes the field by this name: it came under another.
             (Some(_), Root::Parameter(number)) if edges.len() == before => {
@@ -267,7 +268,53 @@ impl Dependences<'_> {
         }
     }
 
-    /// An edge to a write; of a copy only the wanted field.
+    /// What the reader's own function puts where its parameter points: by stores, by
+    /// library calls, and by functions that it hands the pointer on to.
+    fn written_by_itself(&self, reader: InstructionRef, number: u32, edges: &mut Edges) -> bool {
+        let before = edges.len();
+        let facts = self.facts(reader.function);
+        let writes = facts.slots.of_parameter(number).iter();
+        for write in writes.filter(|write| write.place.field.is_none()) {
+            let at = InstructionRef {
+                function: reader.function,
+                instruction: write.at,
+            };
+            match write.argument {
+                _ if at == reader => {}
+                None => edges.push(edge(at, Aspect::Whole, Travel::Memory)),
+                Some(operand) => self.written_through_call(at, operand, edges),
+            }
+        }
+        edges.len() > before
+    }
+
+    /// What a call that gets a pointer is known to write there.
+    fn written_through_call(&self, call: InstructionRef, operand: u32, edges: &mut Edges) {
+        for target in self.targets(call) {
+            let function = &self.program.functions[*target as usize];
+            if !function.is_defined() {
+                if effects(&function.name).write_into(operand) {
+                    edges.push(edge(call, Aspect::Whole, Travel::Memory));
+                }
+                continue;
+            }
+            let before = edges.len();
+            let writes = self
+                .program
+                .stores
+                .parameter_writes(*target, operand)
+                .iter();
+            for write in writes.filter(|write| write.place.field.is_none()) {
+                self.write(write, None, Travel::OutParameter, edges);
+            }
+            if edges.len() > before {
+                edges.push(edge(call, Aspect::Argument(operand), Travel::Value));
+            }
+        }
+    }
+
+    /// An edge to a write; of a copy only the wanted field, of a call that frees only what
+    /// it was given.
     pub(crate) fn write(
         &self,
         write: &Write,
@@ -275,9 +322,10 @@ impl Dependences<'_> {
         travel: Travel,
         edges: &mut Edges,
     ) {
-        let aspect = match (self.program.op(write.at), field) {
-            (Op::Copy { .. }, Some(field)) => Aspect::Copied(field),
-            _ => Aspect::Whole,
+        let (aspect, travel) = match (self.program.op(write.at), field) {
+            (Op::Copy { .. }, Some(field)) => (Aspect::Copied(field), travel),
+            (Op::Call(_), _) => (Aspect::Argument(0), Travel::Freed),
+            _ => (Aspect::Whole, travel),
         };
         edges.push(edge(write.at, aspect, travel));
     }

@@ -26,6 +26,8 @@ pub(crate) enum Travel {
     Memory,
     /// What a called function stored through a parameter.
     OutParameter,
+    /// A call that freed the block that is read.
+    Freed,
     /// A branch that decides.
     Control,
     /// From a function's body to a call of it.
@@ -40,12 +42,13 @@ pub(crate) enum Travel {
     Return,
 }
 
-pub(crate) const TRAVELS: [Travel; 11] = [
+pub(crate) const TRAVELS: [Travel; 12] = [
     Travel::Value,
     Travel::Definition,
     Travel::Base,
     Travel::Memory,
     Travel::OutParameter,
+    Travel::Freed,
     Travel::Control,
     Travel::Site,
     Travel::Start,
@@ -60,6 +63,9 @@ pub(crate) const STEP: u32 = 10;
 pub(crate) const FRAME_LISTED: u32 = 3 * STEP;
 /// From a frame to the one above it, as far as what they depend on goes.
 pub(crate) const FRAME: u32 = 3 * STEP;
+/// From what reads a block to what freed it: every record is freed somewhere, and most
+/// failures are about something else.
+const FREED: u32 = 4 * STEP;
 /// From a statement to a wait before it.
 pub(crate) const WAIT: u32 = 4 * STEP;
 
@@ -68,6 +74,7 @@ impl Travel {
         match self {
             Travel::Value | Travel::Definition | Travel::Base => DependenceKind::Data,
             Travel::Memory | Travel::OutParameter => DependenceKind::Memory,
+            Travel::Freed => DependenceKind::Free,
             Travel::Control | Travel::Site => DependenceKind::Control,
             Travel::Argument => DependenceKind::Argument,
             Travel::Start | Travel::Thread => DependenceKind::ThreadStart,
@@ -94,6 +101,7 @@ pub(crate) fn cost(travel: Travel, same_statement: bool, choices: u32) -> u32 {
     let (other, within) = match travel {
         Travel::Site | Travel::Start => (15, 0),
         Travel::Base | Travel::Return => (20, 10),
+        Travel::Freed => (FREED, FREED),
         _ => (STEP, 0),
     };
     let way = if same_statement { within } else { other };
@@ -113,7 +121,7 @@ pub(crate) fn partner(choices: u32) -> u32 {
 
 fn fan_out(travel: Travel, choices: u32) -> u32 {
     match travel {
-        Travel::Memory | Travel::OutParameter => tenths_of_log2(3, choices),
+        Travel::Memory | Travel::OutParameter | Travel::Freed => tenths_of_log2(3, choices),
         _ if travel.is_up() => tenths_of_log2(5, choices),
         _ => 0,
     }

@@ -90,7 +90,7 @@ pub(crate) fn rank(kind: Option<DependenceKind>) -> u8 {
     match kind {
         None => 0,
         Some(DependenceKind::Stack) => 1,
-        Some(DependenceKind::Memory) => 2,
+        Some(DependenceKind::Memory | DependenceKind::Free) => 2,
         Some(
             DependenceKind::Data
             | DependenceKind::Argument
@@ -313,12 +313,14 @@ impl Walk<'_> {
             edges.iter().filter(|edge| of(edge.travel())).count() as u32
         };
         let stores = count(&|t| matches!(t, Travel::Memory | Travel::OutParameter));
+        let frees = count(&|t| t == Travel::Freed);
         let sites = count(&|t| matches!(t, Travel::Site | Travel::Start));
         let givers = count(&|t| matches!(t, Travel::Argument | Travel::Thread));
         for edge in edges {
             let travel = edge.travel();
             let choices = match travel {
                 Travel::Memory | Travel::OutParameter => stores,
+                Travel::Freed => frees,
                 _ if named => 1,
                 Travel::Site | Travel::Start => sites,
                 Travel::Argument | Travel::Thread => givers,

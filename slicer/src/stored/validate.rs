@@ -166,7 +166,7 @@ impl Check<'_> {
             && stores.returned.len() == functions.len()
             && returned.all(|r| self.has_field(r.field))
             && stores.single.len() == functions.len()
-            && single.all(|(values, f)| values.values().all(|value| self.operand(f, *value)))
+            && single.all(|(values, f)| values.values().all(|kept| self.operand(f, kept.value)))
     }
 
     fn calls(&self, calls: &CallGraph) -> bool {
