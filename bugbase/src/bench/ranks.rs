@@ -101,7 +101,7 @@ fn line(bug: &Bug, ranks: &Ranks, before: Option<&Ranks>) -> String {
         Some(before) if before.cause == ranks.cause && before.statements == ranks.statements => {
             "the same".to_owned()
         }
-        Some(before) => format!("{} | {}", rank(before.cause), list(&before.statements)),
+        Some(before) => format!("{}: {}", rank(before.cause), list(&before.statements)),
     };
     let cells = [
         bug.name.clone(),
