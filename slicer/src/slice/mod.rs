@@ -23,6 +23,7 @@ use sketch_model::{
     DependenceKind, Gap, Slice, SliceEntry, SourceLocation, Statement, StatementId, Why,
 };
 use slice_walk::{MOST_STATES, Reached, Rules, Seed, Walked, walk};
+use std::cell::OnceCell;
 use std::collections::BTreeMap;
 
 /// The text of a source line, where the source is at hand.
@@ -103,12 +104,17 @@ pub fn slice_from(
         .collect();
     let mut contexts = Contexts::of(program, &known);
     let mut seeds = seeds_of(program, &known);
-    let near = walked_from(program, alias, &mut contexts, &seeds, GATED);
+    let walker = Walker {
+        program,
+        alias,
+        dependences: OnceCell::new(),
+    };
+    let near = walker.walked(&mut contexts, &seeds, GATED);
     let waited = waits(program, &contexts, &near.reached);
     let woken = partners(program, &contexts, &known, &near.reached, &waited);
     seeds.extend(waited.into_iter().chain(woken));
     let most = extent.most();
-    let walked = walked_from(program, alias, &mut contexts, &seeds, most);
+    let walked = walker.walked(&mut contexts, &seeds, most);
     gaps.extend(not_followed(&walked));
     if walked.cut {
         let statements = walked.reached.len() as u64;
@@ -157,33 +163,39 @@ pub(crate) fn is_statement(program: &Program, id: StatementId) -> bool {
     (id.0 as usize) < program.statements.len()
 }
 
-/// Walks the program's own graph, or one made for the seeds if these want
-/// other edges than usual, or nodes that it does not have.
-fn walked_from(
-    program: &Program,
+/// Walks the program's own graph, or ones made for the seeds if these want other edges
+/// than usual, or nodes that it does not have.
+struct Walker<'p> {
+    program: &'p Program,
     alias: Alias,
-    contexts: &mut Contexts,
-    seeds: &[Seed<Node>],
-    most: usize,
-) -> Walked {
-    let calls =
-        |call: InstructionRef, callee: FunctionId| program.calls.targets(call).contains(&callee);
-    let rules = Rules {
-        libraries: &program.libraries,
-        calls: &calls,
-        most,
-        states: MOST_STATES,
-    };
-    if alias == Alias::default() {
-        let graph = program.graph();
-        if let Some(seeds) = numbered(graph, seeds) {
-            return walk(graph, contexts, &seeds, &rules);
+    /// For such graphs; a points-to analysis takes its time.
+    dependences: OnceCell<Dependences<'p>>,
+}
+
+impl Walker<'_> {
+    fn walked(&self, contexts: &mut Contexts, seeds: &[Seed<Node>], most: usize) -> Walked {
+        let program = self.program;
+        let calls = |call: InstructionRef, callee: FunctionId| {
+            program.calls.targets(call).contains(&callee)
+        };
+        let rules = Rules {
+            libraries: &program.libraries,
+            calls: &calls,
+            most,
+            states: MOST_STATES,
+        };
+        if self.alias == Alias::default() {
+            let graph = program.graph();
+            if let Some(seeds) = numbered(graph, seeds) {
+                return walk(graph, contexts, &seeds, &rules);
+            }
         }
+        let make = || Dependences::new(program, self.alias);
+        let dependences = self.dependences.get_or_init(make);
+        let graph = Graph::of(dependences, seeds.iter().map(|seed| seed.node));
+        let seeds = numbered(&graph, seeds).unwrap_or_default();
+        walk(&graph, contexts, &seeds, &rules)
     }
-    let dependences = Dependences::new(program, alias);
-    let graph = Graph::of(&dependences, seeds.iter().map(|seed| seed.node));
-    let seeds = numbered(&graph, seeds).unwrap_or_default();
-    walk(&graph, contexts, &seeds, &rules)
 }
 
 pub(crate) fn numbered(graph: &Graph, seeds: &[Seed<Node>]) -> Option<Vec<Seed<NodeId>>> {
