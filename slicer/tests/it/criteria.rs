@@ -202,7 +202,7 @@ fn a_fault_in_a_library_is_the_line_that_called_it() {
         let found = criteria(&program, shape, std::slice::from_ref(&stack));
         assert_eq!(found[0].failing, stack[1]);
     }
-    let found = criteria(&program, FailureShape::Fault, &[stack.clone()]);
+    let found = criteria(&program, FailureShape::Fault, std::slice::from_ref(&stack));
     let slice = slice_from(
         &program,
         &found,
