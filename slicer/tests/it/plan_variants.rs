@@ -3,9 +3,8 @@
 use crate::common::*;
 use proptest::prelude::*;
 use sketch_model::{
-    LocationName, PointKind, Promotion, Purpose, Schema, Site, SiteId, Slice, SliceEntry,
-    SourceLocation, Statement, StatementId, SyncOp, Tier, TrackPoint, TrackingPlan, WATCH_SLOTS,
-    Witness,
+    LocationName, PointKind, Promotion, Purpose, Site, SiteId, Slice, SliceEntry, SourceLocation,
+    Statement, StatementId, SyncOp, Tier, TrackPoint, TrackingPlan, WATCH_SLOTS, Witness,
 };
 use slicer::{PlanRequest, Program, backward_slice, plan_iteration};
 use std::collections::BTreeSet;
@@ -294,7 +293,7 @@ fn slice_of(points: Vec<Vec<TrackPoint>>) -> Slice {
         points,
     };
     Slice {
-        schema: Schema::default(),
+        schema: Slice::SCHEMA,
         build: build_id(),
         entries: (1..).zip(points).map(entry).collect(),
         gaps: Vec::new(),

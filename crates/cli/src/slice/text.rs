@@ -105,9 +105,7 @@ fn add_entry(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sketch_model::{
-        BuildId, DependenceKind, Schema, SourceLocation, Statement, StatementId, Why,
-    };
+    use sketch_model::{BuildId, DependenceKind, SourceLocation, Statement, StatementId, Why};
 
     fn entry(id: u32, line: u32, distance: u32, why: Option<Why>) -> SliceEntry {
         SliceEntry {
@@ -133,7 +131,7 @@ mod tests {
             parent: StatementId(1),
         };
         Slice {
-            schema: Schema::default(),
+            schema: Slice::SCHEMA,
             build: BuildId("ab".into()),
             entries: vec![entry(1, 2, 0, None), entry(2, 9, 13, Some(why))],
             gaps: vec![Gap::Words("something was not followed".into())],

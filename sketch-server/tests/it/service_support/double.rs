@@ -9,7 +9,7 @@ use diagnosis::campaign::iteration::ProgramCode;
 use diagnosis::{CodeMap, FunctionCode};
 use sketch_model::{
     BuildId, DependenceKind, FailureReport, LocationName, Mapping, Placement, PointKind,
-    RuntimeAddress, Schema, Slice, SliceEntry, Statement, StatementId, StaticAddress, SyncOp, Tier,
+    RuntimeAddress, Slice, SliceEntry, Statement, StatementId, StaticAddress, SyncOp, Tier,
     TrackPoint, TrackingPlan, Why,
 };
 use sketch_server::workshop::{BuildCode, TrackedBinary, Workshop, WorkshopError};
@@ -91,7 +91,7 @@ pub fn slice() -> Slice {
         points: vec![point(*line)],
     };
     Slice {
-        schema: Schema::default(),
+        schema: Slice::SCHEMA,
         build: build(),
         entries: LINES.iter().enumerate().map(entry).collect(),
         gaps: Vec::new(),
