@@ -13,6 +13,7 @@ mod eval;
 mod fleet;
 mod loopback;
 mod rate;
+mod record_stacks;
 mod tables;
 mod tools;
 
@@ -37,6 +38,8 @@ enum Command {
     Rate(rate::Arguments),
     /// Run the fixed programs, which must never fail.
     Fixed(rate::Arguments),
+    /// Run the faulty programs until they fail and keep the stacks, for `bench slicer --ranks`.
+    Stacks(record_stacks::Arguments),
     /// Measure.
     Bench(bench::Arguments),
 }
@@ -47,6 +50,7 @@ fn main() -> ExitCode {
         Command::Eval(arguments) => eval::run(&arguments),
         Command::Rate(arguments) => rate::rate(&arguments),
         Command::Fixed(arguments) => rate::fixed(&arguments),
+        Command::Stacks(arguments) => record_stacks::run(&arguments),
         Command::Bench(arguments) => bench::run(&arguments),
     };
     match result {

@@ -8,7 +8,7 @@
 //! Usage: cargo run --release -p slicer --example alias_modes -- COUNT FILE.bc…
 
 use sketch_model::{BuildId, StatementId};
-use slicer::{Alias, Criterion, ModuleInput, Program, slice_from};
+use slicer::{Alias, Criterion, Extent, ModuleInput, Program, slice_from};
 use std::collections::BTreeSet;
 use std::time::Instant;
 
@@ -36,7 +36,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let mut gap = false;
         for (position, id) in ids.iter().enumerate() {
             let begun = Instant::now();
-            let slice = slice_from(&program, &[Criterion::at(*id, &[])], mode, &|_| None);
+            let slice = slice_from(
+                &program,
+                &[Criterion::at(*id, &[])],
+                mode,
+                Extent::Whole,
+                &|_| None,
+            );
             times.push(begun.elapsed());
             sizes.push(slice.entries.len());
             gap |= slice.gaps.contains(&sketch_model::Gap::PointsToOverBudget);

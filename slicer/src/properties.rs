@@ -3,7 +3,8 @@
 //! The made-up graphs of `walk` show that the walk is right; these show that the
 //! dependences of real programs meet what the walk takes for granted, in both
 //! alias modes: the slice begins with its criterion, it holds what anything in it
-//! depends on and nothing else, prefixes nest, and more edges give no smaller slice.
+//! depends on and nothing else (less, where contexts are told apart), prefixes nest, and
+//! more edges give no smaller slice.
 
 #[path = "../tests/it/common/mod.rs"]
 mod common;
@@ -11,17 +12,18 @@ mod common;
 use crate::dependences::graph::{Edge, Graph, ListId, NodeId};
 use crate::dependences::{Aspect, Dependences, Node};
 use crate::ir::program::InstructionRef;
-use crate::slice::criteria::proven_targets;
-use crate::slice::slice_walk::{Reached, walk};
+use crate::slice::contexts::Contexts;
+use crate::slice::order::Travel;
+use crate::slice::slice_walk::{MOST_STATES, Reached, Rules, walk};
 use crate::slice::{numbered, seeds_of};
 use common::corpus::{Annotated, MODES, programs};
-use sketch_model::{DependenceKind, StatementId};
+use sketch_model::StatementId;
 use std::collections::{BTreeSet, HashSet};
 
 /// A graph with one edge more.
 fn wider(mut graph: Graph, from: NodeId, to: NodeId) -> Graph {
     let mut edges = graph.list(graph.lists[from as usize][0]).to_vec();
-    edges.push(Edge::new(to, DependenceKind::Data, false));
+    edges.push(Edge::new(to, Travel::Value));
     graph.lists[from as usize][0] = graph.list_count() as ListId;
     graph.edges.extend(edges);
     graph.starts.push(graph.edges.len() as u32);
@@ -47,15 +49,31 @@ fn check(annotated: &Annotated, mode: crate::Alias) {
     let name = format!("{} with alias {mode}", annotated.name);
     let program = &annotated.program;
     let criterion = annotated.criterion();
-    let proven = proven_targets(program, std::slice::from_ref(&criterion));
-    let dependences = Dependences::new(program, mode, proven);
-    let seeds = seeds_of(program, &criterion);
+    let criteria = std::slice::from_ref(&criterion);
+    let dependences = Dependences::new(program, mode);
+    let seeds = seeds_of(program, criteria);
     let starts = seeds.iter().map(|seed| seed.node);
-    let slice_of = |graph: &Graph| {
+    // With no states contexts are not told apart.
+    let walked = |graph: &Graph, states: usize| {
         let seeds = numbered(graph, &seeds).expect("the graph was made for them");
-        walk(graph, &seeds).reached
+        let calls = |call: InstructionRef, callee| program.calls.targets(call).contains(&callee);
+        let rules = Rules {
+            libraries: &program.libraries,
+            calls: &calls,
+            most: usize::MAX,
+            states,
+        };
+        let mut contexts = match states {
+            0 => Contexts::none(),
+            _ => Contexts::of(program, criteria),
+        };
+        walk(graph, &mut contexts, &seeds, &rules).reached
     };
-    let slice = slice_of(&Graph::of(&dependences, starts.clone()));
+    let slice_of = |graph: &Graph| walked(graph, 0);
+    let graph = Graph::of(&dependences, starts.clone());
+    let slice = slice_of(&graph);
+    let told_apart = ids(&walked(&graph, MOST_STATES));
+    assert!(told_apart.is_subset(&ids(&slice)), "{name}: contexts");
 
     assert_eq!(slice[0].statement, criterion.failing, "{name}: first");
     assert_eq!(
@@ -68,8 +86,10 @@ fn check(annotated: &Annotated, mode: crate::Alias) {
     let mut needed: BTreeSet<StatementId> = nodes
         .iter()
         .filter_map(|node| dependences.statement(*node))
+        .filter(|id| !program.is_library(*id))
         .collect();
-    needed.extend(seeds.iter().map(|seed| seed.statement));
+    let listed = seeds.iter().filter(|seed| seed.listed.is_some());
+    needed.extend(listed.map(|seed| seed.statement));
     assert_eq!(ids(&slice), needed, "{name}: closed, and nothing beside");
 
     // A prefix is a slice of its own: whatever wanted a statement came before it.
@@ -101,7 +121,8 @@ fn check(annotated: &Annotated, mode: crate::Alias) {
         aspect: Aspect::Whole,
     };
     let statements = program.statements.iter().map(|info| info.id);
-    let outside = statements.filter(|id| !needed.contains(id)).find_map(|id| {
+    let own = statements.filter(|id| !program.is_library(*id));
+    let outside = own.filter(|id| !needed.contains(id)).find_map(|id| {
         let mut members = program.members(id).iter().map(whole);
         let to = members.find(|node| dependences.statement(*node) == Some(id))?;
         Some((id, to))

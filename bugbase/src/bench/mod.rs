@@ -4,6 +4,7 @@
 
 pub(crate) mod agent;
 pub(crate) mod overhead;
+pub(crate) mod ranks;
 pub(crate) mod slicer;
 
 use anyhow::{Result, bail};
@@ -16,8 +17,15 @@ pub struct Arguments {
     #[arg(default_value = "overhead")]
     what: String,
     /// The real programs to measure: pbzip2, memcached, curl, sqlite3, cppcheck.
+    /// With --ranks: the bugs.
     #[arg(long = "program", alias = "programs", value_delimiter = ',')]
     pub programs: Vec<String>,
+    /// Of `slicer`: the ranks of the statements that explain each bug, compared with those kept.
+    #[arg(long)]
+    pub ranks: bool,
+    /// With --ranks: keep these ranks.
+    #[arg(long, requires = "ranks")]
+    pub accept: bool,
     /// Also write the rows to this file.
     #[arg(long)]
     pub json: Option<PathBuf>,
@@ -35,6 +43,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
             let file = file.unwrap_or_else(|| folder.join("overhead.json"));
             overhead::run(&arguments.programs, &arguments.overhead, &folder, file)
         }
+        "slicer" if arguments.ranks => crate::bench::ranks::run(arguments),
         "slicer" => crate::bench::slicer::run(arguments),
         "agent" => crate::bench::agent::run(&arguments.folder, arguments.json.as_deref()),
         other => bail!("there is no benchmark {other:?}; there are: overhead, slicer, agent"),

@@ -7,4 +7,5 @@ pub(crate) mod expected;
 pub(crate) mod folder;
 pub(crate) mod package;
 pub(crate) mod program;
+pub(crate) mod stacks;
 pub(crate) mod workload;

@@ -8,7 +8,9 @@ use diagnosis::campaign::LocatedFailure;
 use formats::address_map::{AddressMap, AddressMapError};
 use parking_lot::Mutex;
 use sketch_model::{BuildId, FailureReport, Slice, SourceLocation, Statement, StatementId};
-use slicer::{Alias, Criterion, Iteration, PlanRequest, Program, plan_iteration, slice_from};
+use slicer::{
+    Alias, Criterion, Extent, Iteration, PlanRequest, Program, plan_iteration, slice_from,
+};
 use std::collections::HashMap;
 
 /// A build, what the slicer read of it, and the sources that were asked for.
@@ -46,8 +48,10 @@ impl LoadedBuild {
         Ok(LoadedBuild::with(registered, program))
     }
 
-    /// A build with a program that was made of it.
+    /// A build with a program that was made of it. Whose its source files are is what
+    /// registration found.
     pub fn with(registered: RegisteredBuild, program: Program) -> LoadedBuild {
+        let program = program.with_own_files(&|file| registered.manifest().is_own(file));
         LoadedBuild {
             registered,
             program,
@@ -119,13 +123,14 @@ impl LoadedBuild {
         report: &FailureReport,
         code: &AddressMap,
     ) -> Result<LocatedFailure, Unlocated> {
-        let condition = |stack: &[StatementId]| slicer::condition_frame(&self.program, stack);
-        locate(report, code, |id| self.statement(id), condition)
+        let failing =
+            |aborts, stack: &[StatementId]| slicer::failing_frame(&self.program, aborts, stack);
+        locate(report, code, |id| self.statement(id), failing)
     }
 
-    pub fn slice(&self, criteria: &[Criterion]) -> Slice {
+    pub fn slice(&self, criteria: &[Criterion], extent: Extent) -> Slice {
         let source = |location: &SourceLocation| self.source_line(location);
-        slice_from(&self.program, criteria, Alias::default(), &source)
+        slice_from(&self.program, criteria, Alias::default(), extent, &source)
     }
 
     /// The plans of an iteration over a slice of this build.

@@ -68,16 +68,17 @@ pub enum Unlocated {
 
 /// Finds the statements of a failure; `code` is what ran.
 ///
-/// For an abort, `condition_frame` says which of the statements is to blame:
-/// functions that exist to end the program are stepped out of.
+/// `failing_frame` says which of the statements is to blame: frames of libraries at the
+/// inner end are stepped out of, and for an abort (which it is told) functions that exist
+/// to end the program.
 pub fn locate(
     report: &FailureReport,
     code: &AddressMap,
     described: impl Fn(StatementId) -> Option<Statement>,
-    condition_frame: impl Fn(&[StatementId]) -> usize,
+    failing_frame: impl Fn(bool, &[StatementId]) -> usize,
 ) -> Result<LocatedFailure, Unlocated> {
     let own = own_modules(report, code);
-    let mut stacks = report.threads.iter().map(|thread| -> Vec<Statement> {
+    let stacks = report.threads.iter().map(|thread| -> Vec<Statement> {
         let frames = thread.frames.iter();
         frames
             .filter(|frame: &&StackFrame| own.contains(frame.module.as_str()))
@@ -85,14 +86,16 @@ pub fn locate(
             .filter_map(|frame| described(frame.statement?))
             .collect()
     });
-    let (mut statements, others) = match report.kind {
+    let aborts = is_abort(&report.kind);
+    let mut stacks = stacks.map(|mut stack: Vec<Statement>| {
+        let ids: Vec<StatementId> = stack.iter().map(|s| s.id).collect();
+        stack.drain(..failing_frame(aborts, &ids).min(ids.len()));
+        stack
+    });
+    let (statements, others) = match report.kind {
         FailureKind::Hang => one_of_the_waiting(report, stacks.collect()),
         _ => (stacks.next().unwrap_or_default(), Vec::new()),
     };
-    if is_abort(&report.kind) {
-        let ids: Vec<StatementId> = statements.iter().map(|s| s.id).collect();
-        statements.drain(..condition_frame(&ids).min(ids.len()));
-    }
     let mut statements = statements.into_iter();
     let Some(failing) = statements.next() else {
         return Err(why_unlocated(report, code));

@@ -13,8 +13,10 @@ use formats::address_map::AddressMap;
 use instrumenter::InstrumentError;
 use lru::LruCache;
 use parking_lot::Mutex;
-use sketch_model::{BuildId, FailureReport, Slice, Statement, StatementId, TrackingPlan};
-use slicer::{Criterion, Iteration, PlanRequest};
+use sketch_model::{
+    BuildId, FailureKind, FailureReport, Slice, Statement, StatementId, TrackingPlan,
+};
+use slicer::{Criterion, Extent, Iteration, PlanRequest};
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
@@ -91,17 +93,22 @@ impl BuildTools for StoredBuilds {
 
     fn slice(&self, build: &BuildId, failure: &LocatedFailure) -> Result<Slice, BuildError> {
         let stack: Vec<StatementId> = failure.callers.iter().map(|s| s.id).collect();
+        let waits = failure.kind == FailureKind::Hang;
         let criterion = Criterion {
             reached: is_abort(&failure.kind),
+            waits,
             ..Criterion::at(failure.failing.id, &stack)
         };
         let others = failure.others.iter().filter_map(|stack| {
             let ids: Vec<StatementId> = stack.iter().map(|s| s.id).collect();
             let (waiting, callers) = ids.split_first()?;
-            Some(Criterion::at(*waiting, callers))
+            Some(Criterion {
+                waits,
+                ..Criterion::at(*waiting, callers)
+            })
         });
         let criteria: Vec<Criterion> = std::iter::once(criterion).chain(others).collect();
-        let slice = self.loaded(build)?.slice(&criteria);
+        let slice = self.loaded(build)?.slice(&criteria, Extent::USUAL);
         if slice.entries.is_empty() {
             return Err(BuildError::Slicing(format!(
                 "the slice of {} is empty",

@@ -1,15 +1,18 @@
-//! `--build … --at FILE:LINE`: the statement that `slice`, `plan` and `patch` start
+//! `--build … --at FILE:LINE` or `--stacks FILE`: what `slice`, `plan` and `patch` start
 //! from, and the build that holds it.
 //!
 //! A line that several functions share (a template, an inline function) means all of
-//! them at once.
+//! them at once. A failure's stacks say more than its line: who called, and for a hang
+//! what else waits.
 
 use anyhow::{Context, Result, bail};
 use build_analysis::{BitcodeReader, LoadedBuild, find_build};
 use build_store::RegisteredBuild;
-use slicer::{Criterion, Program};
+use serde::Deserialize;
+use sketch_model::StatementId;
+use slicer::{Criterion, FailureShape, Program};
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Lines and files that an error offers instead.
 const OFFERED: usize = 4;
@@ -20,8 +23,13 @@ pub struct AtStatement {
     #[arg(long)]
     build: String,
     /// The failing statement.
-    #[arg(long, value_name = "FILE:LINE")]
-    pub at: String,
+    #[arg(long, value_name = "FILE:LINE", required_unless_present = "stacks")]
+    at: Option<String>,
+    /// The stacks of a failure, as JSON: {"failure": "fault", "abort" or "hang", "threads":
+    /// [[{"function": …, "file": …, "line": …}, …], …]}, the failing thread and the innermost
+    /// frames first.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["at", "reached"])]
+    stacks: Option<PathBuf>,
     /// Slice from the control flow that reached the statement, not from the values
     /// that it uses: for aborts and failed assertions.
     #[arg(long)]
@@ -42,9 +50,22 @@ impl AtStatement {
         Ok(LoadedBuild::of(self.build()?, &BitcodeReader::this())?)
     }
 
+    /// What the slice is from, for people.
+    pub fn place(&self) -> String {
+        let stacks = || self.stacks.as_ref().map(|file| file.display().to_string());
+        self.at.clone().or_else(stacks).unwrap_or_default()
+    }
+
     /// What to slice from.
     pub fn criteria(&self, program: &Program) -> Result<Vec<Criterion>> {
-        let at = &self.at;
+        match (&self.stacks, &self.at) {
+            (Some(file), _) => of_stacks(program, file),
+            (None, Some(at)) => self.of_line(program, at),
+            (None, None) => bail!("give --at FILE:LINE or --stacks FILE"),
+        }
+    }
+
+    fn of_line(&self, program: &Program, at: &str) -> Result<Vec<Criterion>> {
         let (file, line) = at
             .rsplit_once(':')
             .and_then(|(file, line)| Some((file, line.parse::<u32>().ok()?)))
@@ -62,6 +83,57 @@ impl AtStatement {
             })
             .collect())
     }
+}
+
+/// What `--stacks` names.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stacks {
+    failure: Failure,
+    threads: Vec<Vec<Frame>>,
+}
+
+#[derive(Clone, Copy, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Failure {
+    Fault,
+    Abort,
+    Hang,
+}
+
+#[derive(Deserialize)]
+struct Frame {
+    /// The linkage name.
+    function: Option<String>,
+    file: String,
+    line: u32,
+}
+
+/// Frames that are no statements of the program (a library's without bitcode) are passed
+/// over, as they are in the reports of agents.
+fn of_stacks(program: &Program, file: &Path) -> Result<Vec<Criterion>> {
+    let shown = file.display();
+    let text = std::fs::read_to_string(file).with_context(|| format!("reading {shown}"))?;
+    let stacks: Stacks = serde_json::from_str(&text).with_context(|| format!("in {shown}"))?;
+    let statement = |frame: &Frame| {
+        let function = frame.function.as_deref();
+        let exact = program.statement_at(function, &frame.file, frame.line);
+        exact.or_else(|| program.statement_at(None, &frame.file, frame.line))
+    };
+    let threads = stacks.threads.iter();
+    let threads: Vec<Vec<StatementId>> = threads
+        .map(|frames| frames.iter().filter_map(statement).collect())
+        .collect();
+    let shape = match stacks.failure {
+        Failure::Fault => FailureShape::Fault,
+        Failure::Abort => FailureShape::Abort,
+        Failure::Hang => FailureShape::Hang,
+    };
+    let criteria = slicer::criteria(program, shape, &threads);
+    if criteria.is_empty() {
+        bail!("no frame of the failing thread in {shown} is a statement of the build");
+    }
+    Ok(criteria)
 }
 
 /// Why there is nothing to slice from, and what there is nearby.

@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use server_files::private_files::make_private_folder;
 use server_files::signing_key::load_or_make;
 use sketch_model::{Capabilities, PointKind, Site, SourceLocation, TrackingPlan};
-use slicer::{Alias, PlanRequest, plan_iteration, slice_from};
+use slicer::{Alias, Extent, PlanRequest, plan_iteration, slice_from};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -68,7 +68,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     // The build does not hold the text of its lines.
     let source = |_: &SourceLocation| None;
     let criteria = arguments.statement.criteria(loaded.program())?;
-    let slice = slice_from(loaded.program(), &criteria, Alias::default(), &source);
+    let extent = match arguments.whole {
+        true => Extent::Whole,
+        false => Extent::enough_for(arguments.sigma as usize),
+    };
+    let alias = Alias::default();
+    let slice = slice_from(loaded.program(), &criteria, alias, extent, &source);
     timings.ended("slice");
     let whole = u32::try_from(slice.entries.len()).unwrap_or(u32::MAX);
     let sigma = if arguments.whole {

@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use build_analysis::LoadedBuild;
 use clap::ValueEnum;
 use sketch_model::{Slice, TrackingPlan};
-use slicer::PlanRequest;
+use slicer::{Extent, PlanRequest};
 use viewer::{printable_json, printable_lines};
 
 #[derive(clap::Args)]
@@ -37,7 +37,8 @@ enum Format {
 pub fn run(arguments: &Arguments) -> Result<()> {
     let loaded = arguments.statement.loaded()?;
     let criteria = arguments.statement.criteria(loaded.program())?;
-    let slice = loaded.slice(&criteria);
+    let farthest = arguments.sigma.max(arguments.diff.unwrap_or(0));
+    let slice = loaded.slice(&criteria, Extent::enough_for(farthest as usize));
     let plans = chosen(&loaded, &slice, arguments.sigma, arguments.variant)?;
     match (arguments.diff, arguments.format) {
         (Some(_), Format::Json) => bail!("a difference is text; leave out `--format json`"),

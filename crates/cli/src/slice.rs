@@ -11,7 +11,7 @@ use build_analysis::LoadedBuild;
 use build_store::RegisteredBuild;
 use clap::ValueEnum;
 use sketch_model::SourceLocation;
-use slicer::{Alias, Loader, ModuleInput, Program, slice_from};
+use slicer::{Alias, Extent, Loader, ModuleInput, Program, slice_from};
 
 use crate::at_statement::AtStatement;
 use crate::timings::Timings;
@@ -26,6 +26,9 @@ pub struct Arguments {
     /// Print only this many statements, nearest first.
     #[arg(long)]
     sigma: Option<usize>,
+    /// Everything that can have led there, and not only the nearest 1,024 statements.
+    #[arg(long)]
+    whole: bool,
     /// Which stores a load through a pointer may see: those of the same field of
     /// the same struct type (field, as the server does), or what a points-to
     /// analysis of the whole program allows (andersen).
@@ -64,8 +67,12 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     };
     let program = loaded.program();
     let criteria = arguments.statement.criteria(program)?;
+    let extent = match arguments.whole {
+        true => Extent::Whole,
+        false => Extent::enough_for(arguments.sigma.unwrap_or(0)),
+    };
     // Lines are looked up for what is printed only.
-    let mut slice = slice_from(program, &criteria, arguments.alias, &|_| None);
+    let mut slice = slice_from(program, &criteria, arguments.alias, extent, &|_| None);
     timings.ended("slice");
     let whole = slice.entries.len();
     let manifest = loaded.registered().manifest();
@@ -88,7 +95,7 @@ pub fn run(arguments: &Arguments) -> Result<()> {
     match arguments.format {
         Format::Text => {
             let heading = text::Heading {
-                at: &arguments.statement.at,
+                at: &arguments.statement.place(),
                 program: &manifest.program,
                 alias: arguments.alias,
                 whole,

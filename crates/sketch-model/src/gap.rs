@@ -285,6 +285,10 @@ pub enum Gap {
         statement: StatementId,
         statements: u64,
     },
+    /// Only the nearest statements were looked for.
+    SliceCut {
+        statements: u64,
+    },
     PointsToOverBudget,
     LoadsUnresolved {
         count: u64,

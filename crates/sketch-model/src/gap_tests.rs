@@ -113,6 +113,7 @@ fn samples() -> Vec<Gap> {
             statement: StatementId(9),
             statements: 4,
         },
+        SliceCut { statements: 1024 },
         PointsToOverBudget,
         LoadsUnresolved { count },
         AssemblyOpaque { count },

@@ -446,6 +446,10 @@ impl Display for Gap {
                 f,
                 "statement {statement} is not in this build's table of {statements} statements"
             ),
+            Gap::SliceCut { statements } => write!(
+                f,
+                "the slice holds the nearest {statements} statements; there are more"
+            ),
             Gap::PointsToOverBudget => f.write_str(
                 "the points-to analysis exceeds its budget on this program; stores were matched \
                  by field instead",

@@ -5,13 +5,15 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// The kind of dependence that brought a statement into the slice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DependenceKind {
     /// A value computed here is used there.
     Data,
     /// A store to a location that is loaded there.
     Memory,
+    /// A call that frees what is loaded there.
+    Free,
     /// A branch decides whether it runs.
     Control,
     /// A call site passes the argument that is used there.
@@ -24,6 +26,10 @@ pub enum DependenceKind {
     Stack,
     /// A wait that surely came before it.
     Wait,
+    /// A signal or post that a wait there waits for.
+    Wake,
+    /// Another call that takes the lock that is waited for there.
+    Lock,
 }
 
 impl fmt::Display for DependenceKind {
@@ -31,12 +37,15 @@ impl fmt::Display for DependenceKind {
         f.write_str(match self {
             DependenceKind::Data => "computes a value used by",
             DependenceKind::Memory => "stores what is loaded by",
+            DependenceKind::Free => "frees what is loaded by",
             DependenceKind::Control => "decides whether to run",
             DependenceKind::Argument => "passes an argument to",
             DependenceKind::ThreadStart => "starts the thread of",
             DependenceKind::Return => "returns a value to",
             DependenceKind::Stack => "is on the failing stack above",
             DependenceKind::Wait => "waits before",
+            DependenceKind::Wake => "wakes who waits at",
+            DependenceKind::Lock => "takes the lock that is waited for at",
         })
     }
 }
@@ -109,7 +118,7 @@ pub struct TrackPoint {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SliceEntry {
     pub statement: Statement,
-    /// Edges from the failing statement.
+    /// How far it is from the failing statement, in tenths of a step.
     pub distance: u32,
     /// `None` for the failing statement itself.
     pub why: Option<Why>,
@@ -120,8 +129,8 @@ pub struct SliceEntry {
 
 /// The slice, ordered by distance: its prefixes are what σ selects.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "Written")]
 pub struct Slice {
-    #[serde(default)]
     pub schema: Schema,
     pub build: BuildId,
     pub entries: Vec<SliceEntry>,
@@ -129,7 +138,57 @@ pub struct Slice {
     pub gaps: Vec<Gap>,
 }
 
+/// A slice as it was written, in any version.
+#[derive(Deserialize)]
+struct Written {
+    #[serde(default = "whole_steps")]
+    schema: Schema,
+    build: BuildId,
+    entries: Vec<SliceEntry>,
+    gaps: Vec<Gap>,
+}
+
+fn whole_steps() -> Schema {
+    Schema(1)
+}
+
+impl From<Written> for Slice {
+    fn from(written: Written) -> Slice {
+        let mut entries = written.entries;
+        if written.schema.0 < Slice::SCHEMA.0 {
+            for entry in &mut entries {
+                entry.distance = entry.distance.saturating_mul(SliceEntry::STEP);
+            }
+        }
+        Slice {
+            schema: Slice::SCHEMA,
+            build: written.build,
+            entries,
+            gaps: written.gaps,
+        }
+    }
+}
+
+impl SliceEntry {
+    /// What one step is in tenths.
+    pub const STEP: u32 = 10;
+
+    /// The distance as people read it: "2", "3.5".
+    pub fn steps(&self) -> String {
+        match (
+            self.distance / SliceEntry::STEP,
+            self.distance % SliceEntry::STEP,
+        ) {
+            (whole, 0) => whole.to_string(),
+            (whole, tenths) => format!("{whole}.{tenths}"),
+        }
+    }
+}
+
 impl Slice {
+    /// The version of slices: 1 had distances in whole steps, and is still read.
+    pub const SCHEMA: Schema = Schema(2);
+
     /// The failing statement. A slice always contains it, first.
     pub fn failing(&self) -> Option<&SliceEntry> {
         self.entries.first()
@@ -137,5 +196,32 @@ impl Slice {
 
     pub fn entry(&self, id: StatementId) -> Option<&SliceEntry> {
         self.entries.iter().find(|e| e.statement.id == id)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn json(schema: &str) -> String {
+        let location = r#"{"file":"a.c","line":3}"#;
+        let statement = format!(r#"{{"id":1,"function":"f","location":{location},"text":""}}"#);
+        format!(
+            r#"{{{schema}"build":"ab","entries":[{{"statement":{statement},"distance":35,
+               "why":null,"roles":[],"points":[]}}],"gaps":[]}}"#
+        )
+    }
+
+    #[test]
+    fn slices_with_distances_in_whole_steps_are_still_read() {
+        for old in ["", "\"schema\":1,"] {
+            let slice: Slice = serde_json::from_str(&json(old)).unwrap();
+            assert_eq!(slice.entries[0].distance, 350);
+            assert_eq!(slice.schema, Slice::SCHEMA);
+        }
+        let slice: Slice = serde_json::from_str(&json("\"schema\":2,")).unwrap();
+        assert_eq!(slice.entries[0].steps(), "3.5");
+        let again: Slice = serde_json::from_str(&serde_json::to_string(&slice).unwrap()).unwrap();
+        assert_eq!(again, slice);
     }
 }

@@ -5,7 +5,7 @@ use crate::storage_support::{Place, campaign, filed, new, run, sketch};
 use diagnosis::campaign::{PlanRuns, Steering};
 use sketch_model::{
     AgentId, BuildId, CampaignId, CampaignState, Capabilities, ClockTie, Gap, Placement, RunRecord,
-    Schema, Slice, VariantRef,
+    Slice, VariantRef,
 };
 use sketch_server::storage::{
     Arrival, BlobId, BuildCounts, Changes, CountedAs, Database, IterationRecord, Retention,
@@ -145,7 +145,7 @@ async fn campaigns_builds_slices_and_all_sketch_versions_read_back(place: Place)
     let storage = place.open().await;
     let build = BuildId("ab".into());
     let slice = Slice {
-        schema: Schema::default(),
+        schema: Slice::SCHEMA,
         build: build.clone(),
         entries: Vec::new(),
         gaps: vec![Gap::AssemblyOpaque { count: 1 }],

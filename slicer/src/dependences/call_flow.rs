@@ -9,7 +9,7 @@ use crate::dependences::{Aspect, Dependences, Edges, edge};
 use crate::ir::library::{Routine, callbacks};
 use crate::ir::program::*;
 use crate::memory::places::Root;
-use sketch_model::DependenceKind;
+use crate::slice::order::Travel;
 
 impl Dependences<'_> {
     /// What callers pass beyond the parameters that have names.
@@ -21,7 +21,7 @@ impl Dependences<'_> {
             let count = caller.operands(site.at.instruction).len() - usize::from(is_pointer);
             for number in first..count as u32 {
                 let aspect = Aspect::Argument(number);
-                edges.push(edge(site.at, aspect, DependenceKind::Argument));
+                edges.push(edge(site.at, aspect, Travel::Argument));
             }
         }
     }
@@ -29,7 +29,7 @@ impl Dependences<'_> {
     pub(crate) fn argument(&self, call: InstructionRef, number: u32, edges: &mut Edges) {
         let function = self.program.function(call);
         let operand = function.operand(call.instruction, number as usize);
-        self.value(call.function, operand, DependenceKind::Data, edges);
+        self.value(call.function, operand, Travel::Value, edges);
         // An address hands over what lies there, except for named fields: who
         // reads one finds its writes by name.
         let place = self.place(call, number as usize, None);
@@ -41,7 +41,7 @@ impl Dependences<'_> {
             Root::Global(id) if place.field.is_none() && operand == Operand::Global(id) => {
                 let writes = self.program.stores.global_writes(id).iter();
                 let whole = writes.filter(|w| w.place.field.is_none());
-                whole.for_each(|w| self.write(w, None, DependenceKind::Memory, edges));
+                whole.for_each(|w| self.write(w, None, Travel::Memory, edges));
             }
             _ => {}
         }
@@ -68,9 +68,9 @@ impl Dependences<'_> {
         let mut found = false;
         for site in self.callers(id) {
             found = true;
-            let kind = self.entry_kind(id, site, DependenceKind::Argument);
+            let travel = self.entry(id, site, Travel::Argument);
             if let Some(operand) = site.operand_for(number) {
-                edges.push(edge(site.at, Aspect::Handed(operand), kind));
+                edges.push(edge(site.at, Aspect::Handed(operand), travel));
             }
         }
         found
@@ -94,7 +94,7 @@ impl Dependences<'_> {
         if function.op(at.instruction) == Op::Call(Callee::Indirect)
             && let Some(pointer) = function.operands(at.instruction).last()
         {
-            self.value(at.function, *pointer, DependenceKind::Data, edges);
+            self.value(at.function, *pointer, Travel::Value, edges);
         }
         if self.program.calls.routines(at).is_empty() {
             return;
@@ -106,7 +106,7 @@ impl Dependences<'_> {
             match callback.routine {
                 Routine::Operand(position) => {
                     let pointer = function.operand(at.instruction, position);
-                    self.value(at.function, pointer, DependenceKind::Data, edges);
+                    self.value(at.function, pointer, Travel::Value, edges);
                 }
                 Routine::FirstField(position, record) => {
                     let mut place = self.place(at, position, None);
@@ -166,12 +166,12 @@ impl Dependences<'_> {
                 self.slot_contents(at(load), place, true, edges);
             }
             Operand::Instruction(_) | Operand::Parameter(_) => {
-                self.value(target, operand, DependenceKind::Return, edges);
+                self.value(target, operand, Travel::Return, edges);
             }
-            _ => edges.push(edge(at(id), Aspect::Whole, DependenceKind::Return)),
+            _ => edges.push(edge(at(id), Aspect::Whole, Travel::Return)),
         }
         for edge in &mut edges[from..] {
-            edge.kind = DependenceKind::Return;
+            edge.travel = Travel::Return;
         }
     }
 

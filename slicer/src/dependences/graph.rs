@@ -9,18 +9,18 @@
 //! all that loads a field on the same stores. That is what keeps a program with
 //! thousands of loads and stores of one field from costing their product.
 //!
-//! Deliberately absent: choices that only a failure can make. A slice that
-//! follows other edges (those of `points_to`, a stack that proves something) has
-//! its own graph made from what it starts from.
+//! Deliberately absent: choices that only a failure can make; the walk makes those. A
+//! slice that follows other edges (those of `points_to`) has its own graph made from
+//! what it starts from.
 
 use crate::dependences::{Aspect, Dependences, Node};
 use crate::ir::program::{Function, InstructionRef, Op, Program};
 use crate::memory::alias::Alias;
-use crate::slice::criteria::Proven;
+use crate::slice::order::{TRAVELS, Travel};
 use crate::slice::slice_walk::Dependence;
 use rustc_hash::{FxBuildHasher, FxHashMap};
 use serde::{Deserialize, Serialize};
-use sketch_model::{DependenceKind, StatementId};
+use sketch_model::StatementId;
 use std::hash::BuildHasher;
 
 /// Position in [`Graph::nodes`].
@@ -49,56 +49,28 @@ pub(crate) struct Graph {
     pub gave_up: bool,
 }
 
-/// A node, the kind of dependence, and whether it passes a function's entry: 28,
-/// 3 and 1 bits of one number. 2^28 nodes would take four gigabytes themselves.
+/// A node and how it is come to: 28 and 4 bits of one number. 2^28 nodes would take four
+/// gigabytes themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub(crate) struct Edge(u32);
 
-pub(crate) const KINDS: [DependenceKind; 8] = [
-    DependenceKind::Data,
-    DependenceKind::Memory,
-    DependenceKind::Control,
-    DependenceKind::Argument,
-    DependenceKind::ThreadStart,
-    DependenceKind::Return,
-    DependenceKind::Stack,
-    DependenceKind::Wait,
-];
-
-/// The position of a kind in [`KINDS`].
-pub(crate) fn number_of(kind: DependenceKind) -> u8 {
-    match kind {
-        DependenceKind::Data => 0,
-        DependenceKind::Memory => 1,
-        DependenceKind::Control => 2,
-        DependenceKind::Argument => 3,
-        DependenceKind::ThreadStart => 4,
-        DependenceKind::Return => 5,
-        DependenceKind::Stack => 6,
-        DependenceKind::Wait => 7,
-    }
-}
-
 impl Edge {
-    pub fn new(on: NodeId, kind: DependenceKind, through_entry: bool) -> Edge {
-        Edge(on << 4 | u32::from(number_of(kind)) << 1 | u32::from(through_entry))
+    pub fn new(on: NodeId, travel: Travel) -> Edge {
+        Edge(on << 4 | travel.number())
     }
 
     pub fn on(self) -> NodeId {
         self.0 >> 4
     }
 
-    /// In [`KINDS`], which has all that three bits can say.
-    pub fn kind_number(self) -> u8 {
-        (self.0 >> 1 & 7) as u8
+    /// `None` in a graph that is damaged.
+    pub fn checked_travel(self) -> Option<Travel> {
+        TRAVELS.get((self.0 & 0xf) as usize).copied()
     }
 
-    pub fn kind(self) -> DependenceKind {
-        KINDS[usize::from(self.kind_number())]
-    }
-
-    pub fn through_entry(self) -> bool {
-        self.0 & 1 == 1
+    pub fn travel(self) -> Travel {
+        // Graphs that were read are checked for it.
+        self.checked_travel().unwrap_or(Travel::Value)
     }
 
     fn with_node(self, on: NodeId) -> Edge {
@@ -126,10 +98,7 @@ impl Graph {
                 }
             }
         }
-        Graph::of(
-            &Dependences::new(program, Alias::default(), Proven::default()),
-            from,
-        )
+        Graph::of(&Dependences::new(program, Alias::default()), from)
     }
 
     /// The graph of everything that some nodes lead to.
@@ -211,7 +180,7 @@ impl Maker {
         let statement = statement.map_or(0, |id| id.0 + 1);
         self.graph.statements.push(statement);
         let outside = |d: &Dependence<Node>| d.on.at.function != node.at.function;
-        found.sort_unstable_by_key(|d| (outside(d), d.on, number_of(d.kind), d.through_entry));
+        found.sort_unstable_by_key(|d| (outside(d), d.on, d.travel));
         found.dedup();
         let (inner, outer) = found.split_at(found.partition_point(|d| !outside(d)));
         let lists = [self.list(inner), self.list(outer)];
@@ -223,7 +192,7 @@ impl Maker {
         let mut edges = std::mem::take(&mut self.buffer);
         edges.clear();
         for d in dependences {
-            edges.push(Edge::new(self.number(d.on), d.kind, d.through_entry));
+            edges.push(Edge::new(self.number(d.on), d.travel));
         }
         let hash = FxBuildHasher.hash_one(&edges);
         let next = self.graph.list_count() as ListId;

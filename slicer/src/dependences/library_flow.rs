@@ -9,7 +9,7 @@
 use crate::dependences::{Aspect, Dependences, Edges, edge};
 use crate::ir::library::*;
 use crate::ir::program::*;
-use sketch_model::DependenceKind;
+use crate::slice::order::Travel;
 use std::rc::Rc;
 use sync_functions::{Operation, names_of};
 
@@ -47,11 +47,11 @@ impl Dependences<'_> {
         };
         if KEY_GETTERS.contains(&name) {
             for at in self.made_by(&KEY_SETTERS, call) {
-                edges.push(edge(at, Aspect::Argument(1), DependenceKind::Memory));
+                edges.push(edge(at, Aspect::Argument(1), Travel::Memory));
             }
         } else if JUMP_TARGETS.contains(&name) {
             for at in self.made_by(&JUMPS, call) {
-                edges.push(edge(at, Aspect::Argument(1), DependenceKind::Return));
+                edges.push(edge(at, Aspect::Argument(1), Travel::Return));
             }
         } else if name == BEGIN_CATCH {
             let function = self.program.function(call);
@@ -64,7 +64,7 @@ impl Dependences<'_> {
                         instruction,
                     };
                     for at in self.thrown_through(invoke) {
-                        edges.push(edge(at, Aspect::Argument(0), DependenceKind::Data));
+                        edges.push(edge(at, Aspect::Argument(0), Travel::Value));
                     }
                 }
             }
@@ -79,14 +79,14 @@ impl Dependences<'_> {
     pub(crate) fn carried_out(&self, call: InstructionRef, number: u32, edges: &mut Edges) -> bool {
         let is_handle = number == 0 && !self.program.calls.routines(call).is_empty();
         if is_handle {
-            edges.push(edge(call, Aspect::Site, DependenceKind::Data));
+            edges.push(edge(call, Aspect::Site, Travel::Value));
             return true;
         }
         let joins = self.library_callee(call).is_some_and(joins_thread);
         if !joins || number != 1 {
             return false;
         }
-        edges.push(edge(call, Aspect::Argument(0), DependenceKind::Data));
+        edges.push(edge(call, Aspect::Argument(0), Travel::Value));
         let ends = self.program.calls.library_calls(&THREAD_ENDS);
         let creators: Vec<&str> = names_of(Operation::ThreadCreate).collect();
         for creation in self.made_by(&creators, call) {
@@ -95,7 +95,7 @@ impl Dependences<'_> {
                 let own = ends
                     .iter()
                     .filter(|at| self.leads_to(at.function)[*routine as usize]);
-                edges.extend(own.map(|at| edge(*at, Aspect::Argument(0), DependenceKind::Return)));
+                edges.extend(own.map(|at| edge(*at, Aspect::Argument(0), Travel::Return)));
             }
         }
         true
@@ -225,7 +225,7 @@ impl Dependences<'_> {
                 instruction,
             };
             if fills && at != call {
-                edges.push(edge(at, Aspect::Whole, DependenceKind::Data));
+                edges.push(edge(at, Aspect::Whole, Travel::Value));
             }
         }
     }

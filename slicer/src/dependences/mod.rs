@@ -14,6 +14,7 @@ pub(crate) mod control;
 pub(crate) mod dominance;
 pub(crate) mod graph;
 pub(crate) mod library_flow;
+pub(crate) mod partners;
 pub(crate) mod waits;
 
 use crate::calls::CallSite;
@@ -22,13 +23,13 @@ use crate::memory::alias::Alias;
 use crate::memory::places::Place;
 use crate::memory::points_to::PointsTo;
 use crate::memory::reaching::SlotWrites;
-use crate::slice::criteria::Proven;
+use crate::slice::order::Travel;
 use crate::slice::slice_walk::Dependence;
 use control::ControlDependence;
 use library_flow::Resume;
 use rustc_hash::FxHashMap as HashMap;
 use serde::{Deserialize, Serialize};
-use sketch_model::{DependenceKind, StatementId};
+use sketch_model::StatementId;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -66,8 +67,6 @@ pub(crate) struct Facts {
 pub(crate) struct Dependences<'p> {
     pub(crate) program: &'p Program,
     pub(crate) alias: Alias,
-    /// What the failure's stacks prove of called pointers.
-    proven: Proven,
     facts: RefCell<HashMap<FunctionId, Rc<Facts>>>,
     /// For `Alias::Andersen`, unless the program was too much for it.
     pub(crate) points_to: Option<PointsTo>,
@@ -109,21 +108,34 @@ impl Dependences<'_> {
     }
 }
 
-pub(crate) fn edge(at: InstructionRef, aspect: Aspect, kind: DependenceKind) -> Dependence<Node> {
+pub(crate) fn edge(at: InstructionRef, aspect: Aspect, travel: Travel) -> Dependence<Node> {
     Dependence {
         on: Node { at, aspect },
-        kind,
-        through_entry: false,
+        travel,
+    }
+}
+
+/// How an instruction uses its operand at a position: as an address, or as a value.
+pub(crate) fn way_to(op: Op, position: usize) -> Travel {
+    let is_address = match op {
+        Op::Load { .. } | Op::Update { .. } | Op::Fill { .. } => position == 0,
+        Op::Store { .. } => position == 1,
+        Op::Copy { .. } => position < 2,
+        _ => false,
+    };
+    if is_address {
+        Travel::Base
+    } else {
+        Travel::Value
     }
 }
 
 impl<'p> Dependences<'p> {
-    pub fn new(program: &'p Program, alias: Alias, proven: Proven) -> Dependences<'p> {
+    pub fn new(program: &'p Program, alias: Alias) -> Dependences<'p> {
         let andersen = alias == Alias::Andersen;
         Dependences {
             program,
             alias,
-            proven,
             facts: RefCell::default(),
             points_to: andersen.then(|| PointsTo::of(program)).flatten(),
             leads_to: RefCell::default(),
@@ -133,18 +145,13 @@ impl<'p> Dependences<'p> {
         }
     }
 
-    /// What a call may call, as far as this failure is concerned.
+    /// What a call may call.
     pub(crate) fn targets(&self, call: InstructionRef) -> &[FunctionId] {
-        match self.proven.get(&call) {
-            Some(only) => std::slice::from_ref(only),
-            None => {
-                let arrived = self.points_to.as_ref().and_then(|p| p.targets(call));
-                arrived.unwrap_or_else(|| self.program.calls.targets(call))
-            }
-        }
+        let arrived = self.points_to.as_ref().and_then(|p| p.targets(call));
+        arrived.unwrap_or_else(|| self.program.calls.targets(call))
     }
 
-    /// Who calls a function, as far as this failure is concerned.
+    /// Who calls a function.
     pub(crate) fn callers(&self, id: FunctionId) -> impl Iterator<Item = &CallSite> {
         let sites = self.program.calls.callers(id).iter();
         sites.filter(move |site| site.callback.is_some() || self.targets(site.at).contains(&id))
@@ -185,8 +192,8 @@ impl<'p> Dependences<'p> {
             Op::Copy { .. } => self.copied(at, None, edges),
             Op::VariableArguments => self.variable_arguments(at.function, edges),
             op => {
-                for operand in function.operands(id) {
-                    self.value(at.function, *operand, DependenceKind::Data, edges);
+                for (position, operand) in function.operands(id).iter().enumerate() {
+                    self.value(at.function, *operand, way_to(op, position), edges);
                 }
                 match op {
                     Op::Load { field, .. } | Op::Update { field, .. } => {
@@ -202,16 +209,12 @@ impl<'p> Dependences<'p> {
 
     /// Why a call site matters to a function: it starts a thread with it, also
     /// by calling `std::thread`'s constructor, or it is a call of another kind.
-    pub(crate) fn entry_kind(
-        &self,
-        callee: FunctionId,
-        site: &CallSite,
-        otherwise: DependenceKind,
-    ) -> DependenceKind {
-        if site.starts_thread() || self.program.calls.constructs_thread(callee) {
-            DependenceKind::ThreadStart
-        } else {
-            otherwise
+    pub(crate) fn entry(&self, callee: FunctionId, site: &CallSite, otherwise: Travel) -> Travel {
+        let starts = site.starts_thread() || self.program.calls.constructs_thread(callee);
+        match otherwise {
+            Travel::Argument if starts => Travel::Thread,
+            Travel::Site if starts => Travel::Start,
+            _ => otherwise,
         }
     }
 
@@ -234,7 +237,7 @@ impl<'p> Dependences<'p> {
         &self,
         holder: FunctionId,
         operand: Operand,
-        kind: DependenceKind,
+        travel: Travel,
         edges: &mut Edges,
     ) {
         match operand {
@@ -245,15 +248,15 @@ impl<'p> Dependences<'p> {
                 };
                 match self.program.op(at) {
                     Op::Alloca { .. } => {}
-                    Op::Call(_) => edges.push(edge(at, Aspect::Result, kind)),
-                    _ => edges.push(edge(at, Aspect::Whole, kind)),
+                    Op::Call(_) => edges.push(edge(at, Aspect::Result, travel)),
+                    _ => edges.push(edge(at, Aspect::Whole, travel)),
                 }
             }
             Operand::Parameter(number) => {
                 for site in self.callers(holder) {
-                    let kind = self.entry_kind(holder, site, DependenceKind::Argument);
+                    let travel = self.entry(holder, site, Travel::Argument);
                     if let Some(operand) = site.operand_for(number) {
-                        edges.push(edge(site.at, Aspect::Argument(operand), kind));
+                        edges.push(edge(site.at, Aspect::Argument(operand), travel));
                     }
                 }
             }
@@ -283,14 +286,14 @@ impl<'p> Dependences<'p> {
                 function,
                 instruction: *decider,
             };
-            let kind = DependenceKind::Control;
+            let travel = Travel::Control;
             if let Op::Call(_) = self.program.op(at) {
                 // A call decides by unwinding: so does what makes it unwind.
-                edges.push(edge(at, Aspect::Site, kind));
+                edges.push(edge(at, Aspect::Site, travel));
                 let throws = self.thrown_through(at).into_iter();
-                edges.extend(throws.map(|throw| edge(throw, Aspect::Site, kind)));
+                edges.extend(throws.map(|throw| edge(throw, Aspect::Site, travel)));
             } else {
-                edges.push(edge(at, Aspect::Whole, kind));
+                edges.push(edge(at, Aspect::Whole, travel));
             }
         }
     }
@@ -309,11 +312,8 @@ impl<'p> Dependences<'p> {
         self.decided_by(at.function, facts.control.deciders(block), edges);
         if facts.control.is_unconditional(block) {
             for site in self.callers(at.function) {
-                let kind = self.entry_kind(at.function, site, DependenceKind::Control);
-                edges.push(Dependence {
-                    through_entry: !function.plumbing,
-                    ..edge(site.at, Aspect::Site, kind)
-                });
+                let travel = self.entry(at.function, site, Travel::Site);
+                edges.push(edge(site.at, Aspect::Site, travel));
             }
         }
     }

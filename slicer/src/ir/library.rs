@@ -214,6 +214,21 @@ pub(crate) fn numbered_callback(number: usize) -> Option<&'static Callback> {
     CALLBACKS.get(number).or(end)
 }
 
+/// Whether a function gives back the block that its first operand points to: what lay
+/// there is gone.
+pub(crate) fn frees(function: &str) -> bool {
+    let sized = [
+        "_ZdlPvm",
+        "_ZdaPvm",
+        "_ZdlPvSt11align_val_t",
+        "_ZdlPvmSt11align_val_t",
+    ];
+    matches!(
+        function,
+        "free" | "cfree" | "realloc" | "reallocarray" | "_ZdlPv" | "_ZdaPv"
+    ) || sized.contains(&function)
+}
+
 /// What a library function does, as far as slices depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Effects {

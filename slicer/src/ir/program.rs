@@ -267,6 +267,8 @@ pub struct Program {
     pub(crate) statements: Vec<StatementInfo>,
     /// The instructions of each statement, in program order.
     pub(crate) members: Vec<Vec<InstructionRef>>,
+    /// By statement: its line is a library's, and no slice lists it.
+    pub(crate) libraries: Vec<bool>,
     /// Statements by the last component of their file's path.
     pub(crate) by_file_name: HashMap<String, Vec<StatementId>>,
     pub(crate) stores: StoreIndex,
@@ -282,6 +284,22 @@ impl Program {
     /// position in it, so it depends on the bitcode alone.
     pub fn statements(&self) -> &[StatementInfo] {
         &self.statements
+    }
+
+    /// Takes over whose each source file is. Where there is no answer, and where nothing
+    /// would be the program's own, system headers are a library's and all else its own.
+    pub fn with_own_files(mut self, is_own: &dyn Fn(&str) -> Option<bool>) -> Program {
+        let is_library = |file: &str| is_own(file).map_or_else(|| is_system(file), |own| !own);
+        let decided = by_file(&self.statements, is_library);
+        if !decided.iter().all(|library| *library) {
+            self.libraries = decided;
+        }
+        self
+    }
+
+    /// Whether a statement's line is a library's.
+    pub(crate) fn is_library(&self, id: StatementId) -> bool {
+        self.libraries.get(id.0 as usize) == Some(&true)
     }
 
     /// The dependences of the whole program, made at the first call.
@@ -358,6 +376,22 @@ impl Program {
     pub(crate) fn members(&self, id: StatementId) -> &[InstructionRef] {
         self.members.get(id.0 as usize).map_or(&[], Vec::as_slice)
     }
+}
+
+/// Which statements are in system headers.
+pub(crate) fn libraries(statements: &[StatementInfo]) -> Vec<bool> {
+    by_file(statements, is_system)
+}
+
+fn by_file(statements: &[StatementInfo], is: impl Fn(&str) -> bool) -> Vec<bool> {
+    let mut known: HashMap<&str, bool> = HashMap::default();
+    let files = statements.iter().map(|info| info.location.file.as_str());
+    let answer = |file| *known.entry(file).or_insert_with(|| is(file));
+    files.map(answer).collect()
+}
+
+fn is_system(file: &str) -> bool {
+    file.starts_with("/usr/include/") || file.starts_with("/usr/lib/")
 }
 
 fn is_path_end(path: &str, end: &str) -> bool {

@@ -407,6 +407,7 @@ fn finish(build: BuildId, tables: Tables, gaps: Vec<ProgramGap>) -> Program {
         build,
         functions,
         symbols,
+        libraries: libraries(&statements),
         statements,
         members,
         by_file_name,

@@ -6,14 +6,14 @@
 //! for, as far as `points_to` lets them meet. Memory behind a pointer with
 //! unknown targets is not followed; watchpoints find what that misses.
 
-use crate::dependences::{Aspect, Dependences, Edges, edge};
+use crate::dependences::{Aspect, Dependences, Edges, edge, way_to};
 use crate::ir::library::effects;
 use crate::ir::program::*;
 use crate::memory::moving_pointers::places_walked;
 use crate::memory::places::{Place, Root};
 use crate::memory::reaching::SlotWrite;
 use crate::memory::stores::Write;
-use sketch_model::DependenceKind;
+use crate::slice::order::Travel;
 
 /// A read: the pointer it goes through, and what that denotes.
 struct Read {
@@ -57,7 +57,7 @@ impl Dependences<'_> {
         let before = edges.len();
         let add = |writes: &[Write], field: Option<FieldId>, edges: &mut Edges| {
             for write in writes.iter().filter(|w| stores.may_meet(place.root, w)) {
-                self.write(write, field, DependenceKind::Memory, edges);
+                self.write(write, field, Travel::Memory, edges);
             }
         };
         match (place.field, place.root) {
@@ -87,7 +87,8 @@ impl Dependences<'_> {
                 true
             }
             (None, Root::Parameter(number)) => {
-                self.handed_by_callers(reader.function, number, edges)
+                let own = self.written_by_itself(reader, number, edges);
+                self.handed_by_callers(reader.function, number, edges) || own
             }
             // Nobody writes the field by this name: it came under another.
             (Some(_), Root::Parameter(number)) if edges.len() == before => {
@@ -128,12 +129,12 @@ impl Dependences<'_> {
                             function: at.function,
                             instruction: write.at,
                         };
-                        edges.push(edge(at, Aspect::Whole, DependenceKind::Memory));
+                        edges.push(edge(at, Aspect::Whole, Travel::Memory));
                     }
                 }
                 (None, Root::Global(global)) => {
                     for write in stores.global_writes(global) {
-                        self.write(write, None, DependenceKind::Memory, edges);
+                        self.write(write, None, Travel::Memory, edges);
                     }
                 }
                 _ => {}
@@ -153,7 +154,7 @@ impl Dependences<'_> {
                 _ => &[],
             };
             for write in writes.iter().filter(|w| stores.may_meet(place.root, w)) {
-                self.write(write, None, DependenceKind::Memory, edges);
+                self.write(write, None, Travel::Memory, edges);
             }
         }
         !places.is_empty()
@@ -194,7 +195,7 @@ impl Dependences<'_> {
                     let place = self.place(given.at, 0, None);
                     if let Some(field) = place.field {
                         let writes = self.program.stores.field_writes(field).iter();
-                        writes.for_each(|w| self.write(w, None, DependenceKind::Memory, edges));
+                        writes.for_each(|w| self.write(w, None, Travel::Memory, edges));
                     }
                 }
             }
@@ -218,7 +219,7 @@ impl Dependences<'_> {
         let writes = stores.field_writes(field).iter();
         let foreign = writes.filter(|w| !matches!(w.place.root, Root::Slot(_) | Root::Global(_)));
         for write in foreign.filter(|w| stores.may_meet(read.place.root, w)) {
-            self.write(write, None, DependenceKind::Memory, edges);
+            self.write(write, None, Travel::Memory, edges);
         }
     }
 
@@ -239,7 +240,7 @@ impl Dependences<'_> {
             (Op::Copy { .. }, Some(field)) => Aspect::Copied(field),
             _ => Aspect::Whole,
         };
-        edges.push(edge(at, aspect, DependenceKind::Memory));
+        edges.push(edge(at, aspect, Travel::Memory));
     }
 
     /// Library calls that store into a global whose address they got.
@@ -250,7 +251,7 @@ impl Dependences<'_> {
                 !target.is_defined() && effects(&target.name).write_into(*number)
             };
             if self.targets(*call).iter().any(writes) {
-                edges.push(edge(*call, Aspect::Whole, DependenceKind::Memory));
+                edges.push(edge(*call, Aspect::Whole, Travel::Memory));
             }
         }
     }
@@ -261,25 +262,72 @@ impl Dependences<'_> {
             for target in self.targets(*call) {
                 let writes = self.program.stores.parameter_writes(*target, *number);
                 for write in writes.iter().filter(|w| w.place.field.is_none()) {
-                    self.write(write, None, DependenceKind::Memory, edges);
+                    self.write(write, None, Travel::Memory, edges);
                 }
             }
         }
     }
 
-    /// An edge to a write; of a copy only the wanted field.
+    /// What the reader's own function puts where its parameter points: by stores, by
+    /// library calls, and by functions that it hands the pointer on to.
+    fn written_by_itself(&self, reader: InstructionRef, number: u32, edges: &mut Edges) -> bool {
+        let before = edges.len();
+        let facts = self.facts(reader.function);
+        let writes = facts.slots.of_parameter(number).iter();
+        for write in writes.filter(|write| write.place.field.is_none()) {
+            let at = InstructionRef {
+                function: reader.function,
+                instruction: write.at,
+            };
+            match write.argument {
+                _ if at == reader => {}
+                None => edges.push(edge(at, Aspect::Whole, Travel::Memory)),
+                Some(operand) => self.written_through_call(at, operand, edges),
+            }
+        }
+        edges.len() > before
+    }
+
+    /// What a call that gets a pointer is known to write there.
+    fn written_through_call(&self, call: InstructionRef, operand: u32, edges: &mut Edges) {
+        for target in self.targets(call) {
+            let function = &self.program.functions[*target as usize];
+            if !function.is_defined() {
+                if effects(&function.name).write_into(operand) {
+                    edges.push(edge(call, Aspect::Whole, Travel::Memory));
+                }
+                continue;
+            }
+            let before = edges.len();
+            let writes = self
+                .program
+                .stores
+                .parameter_writes(*target, operand)
+                .iter();
+            for write in writes.filter(|write| write.place.field.is_none()) {
+                self.write(write, None, Travel::OutParameter, edges);
+            }
+            if edges.len() > before {
+                edges.push(edge(call, Aspect::Argument(operand), Travel::Value));
+            }
+        }
+    }
+
+    /// An edge to a write; of a copy only the wanted field, of a call that frees only what
+    /// it was given.
     pub(crate) fn write(
         &self,
         write: &Write,
         field: Option<FieldId>,
-        kind: DependenceKind,
+        travel: Travel,
         edges: &mut Edges,
     ) {
-        let aspect = match (self.program.op(write.at), field) {
-            (Op::Copy { .. }, Some(field)) => Aspect::Copied(field),
-            _ => Aspect::Whole,
+        let (aspect, travel) = match (self.program.op(write.at), field) {
+            (Op::Copy { .. }, Some(field)) => (Aspect::Copied(field), travel),
+            (Op::Call(_), _) => (Aspect::Argument(0), Travel::Freed),
+            _ => (Aspect::Whole, travel),
         };
-        edges.push(edge(write.at, aspect, kind));
+        edges.push(edge(write.at, aspect, travel));
     }
 
     /// What may lie in a slot; `fields` says whether writes of single fields count.
@@ -311,7 +359,7 @@ impl Dependences<'_> {
                     let copy = matches!(function.op(write.at), Op::Copy { .. });
                     let field = place.field.filter(|_| copy);
                     let aspect = field.map_or(Aspect::Whole, Aspect::Copied);
-                    edges.push(edge(at, aspect, DependenceKind::Data));
+                    edges.push(edge(at, aspect, Travel::Definition));
                 }
                 Some(number) => self.written_by_call(at, number, write, place, edges),
             }
@@ -334,25 +382,26 @@ impl Dependences<'_> {
         let targets = self.targets(call);
         let has_body = |id: &FunctionId| self.program.functions[*id as usize].is_defined();
         if !targets.iter().any(has_body) {
-            edges.push(edge(call, Aspect::Whole, DependenceKind::Data));
+            edges.push(edge(call, Aspect::Whole, Travel::Definition));
             return;
         }
         for target in targets {
             for inner in self.program.stores.parameter_writes(*target, number) {
                 let field = inner.place.field.or(write.place.field);
                 if field.is_none() || wanted.field.is_none() || field == wanted.field {
-                    self.write(inner, wanted.field, DependenceKind::Memory, edges);
+                    self.write(inner, wanted.field, Travel::OutParameter, edges);
                 }
             }
         }
-        edges.push(edge(call, Aspect::Argument(number), DependenceKind::Data));
+        edges.push(edge(call, Aspect::Argument(number), Travel::Value));
     }
 
     /// A copy: its addresses, and what lies at its source.
     pub(crate) fn copied(&self, at: InstructionRef, field: Option<FieldId>, edges: &mut Edges) {
         let function = self.program.function(at);
-        for operand in function.operands(at.instruction) {
-            self.value(at.function, *operand, DependenceKind::Data, edges);
+        for (position, operand) in function.operands(at.instruction).iter().enumerate() {
+            let travel = way_to(function.op(at.instruction), position);
+            self.value(at.function, *operand, travel, edges);
         }
         let record = match function.op(at.instruction) {
             Op::Copy { record } => record,

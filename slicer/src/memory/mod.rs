@@ -2,6 +2,7 @@
 
 pub(crate) mod alias;
 pub(crate) mod contents;
+pub(crate) mod freed;
 pub(crate) mod heap;
 pub(crate) mod moving_pointers;
 pub(crate) mod places;

@@ -2,7 +2,7 @@
 //! which only the derivation is known.
 //!
 //! Addresses are followed backward through pointer computations, casts, and
-//! slots that are stored to exactly once (as clang leaves parameters and most
+//! slots that keep what they were first given (as clang leaves parameters and most
 //! locals), and through calls of functions that return an address derived from
 //! a parameter (accessors, `std::forward`). A struct field wins over whatever
 //! lies before it: `q->mut` is `queue.mut` wherever `q` comes from. That is only
@@ -38,12 +38,21 @@ pub(crate) struct Place {
     pub record: Option<RecordId>,
 }
 
-/// Slots of one function that are stored to exactly once, with the value.
-pub(crate) type SingleStores = HashMap<InstructionId, Operand>;
+/// What a slot holds: the one value that is stored to it, or what a pointer began with
+/// that is then only advanced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Kept {
+    pub value: Operand,
+    pub advanced: bool,
+}
 
-/// Slots of which every use is a plain load or store, and which have one store.
+/// Slots of one function that keep what they were first given.
+pub(crate) type SingleStores = HashMap<InstructionId, Kept>;
+
+/// Slots of which every use is a plain load or store, and which have one store beside
+/// those that advance what they hold (`*p++ = c`).
 pub(crate) fn single_stores(function: &Function) -> SingleStores {
-    let mut stores: HashMap<InstructionId, Option<Operand>> = HashMap::default();
+    let mut stores: HashMap<InstructionId, Option<Vec<Operand>>> = HashMap::default();
     let slot_of = |operand: Operand| match operand {
         Operand::Instruction(id) if matches!(function.op(id), Op::Alloca { .. }) => Some(id),
         _ => None,
@@ -57,11 +66,10 @@ pub(crate) fn single_stores(function: &Function) -> SingleStores {
             match (op, position) {
                 (Op::Load { .. }, 0) => {}
                 (Op::Store { .. }, 1) => {
-                    let value = function.operand(id, 0);
-                    stores
-                        .entry(slot)
-                        .and_modify(|known| *known = None)
-                        .or_insert(Some(value));
+                    let known = stores.entry(slot).or_insert_with(|| Some(Vec::new()));
+                    known
+                        .iter_mut()
+                        .for_each(|v| v.push(function.operand(id, 0)));
                 }
                 _ => {
                     stores.insert(slot, None);
@@ -71,8 +79,30 @@ pub(crate) fn single_stores(function: &Function) -> SingleStores {
     }
     stores
         .into_iter()
-        .filter_map(|(slot, value)| Some((slot, value?)))
+        .filter_map(|(slot, values)| Some((slot, kept(function, slot, &values?)?)))
         .collect()
+}
+
+fn kept(function: &Function, slot: InstructionId, values: &[Operand]) -> Option<Kept> {
+    let mut given = values.iter().filter(|v| !advances(function, slot, **v));
+    let value = *given.next()?;
+    let advanced = values.len() > 1;
+    given.next().is_none().then_some(Kept { value, advanced })
+}
+
+/// Whether a value is what the slot holds, moved to another element.
+fn advances(function: &Function, slot: InstructionId, value: Operand) -> bool {
+    let Operand::Instruction(id) = value else {
+        return false;
+    };
+    let Op::Pointer(PointerStep { field: None, .. }) = function.op(id) else {
+        return false;
+    };
+    let Operand::Instruction(load) = function.operand(id, 0) else {
+        return false;
+    };
+    let is_load = matches!(function.op(load), Op::Load { .. });
+    is_load && function.operand(load, 0) == Operand::Instruction(slot)
 }
 
 /// What an address that a function returns is derived from.
@@ -165,8 +195,10 @@ impl Resolver<'_> {
                     Operand::Instruction(slot) => self.single.get(&slot),
                     _ => None,
                 };
-                if let Some(value) = held {
-                    return self.resolve(*value, depth - 1);
+                if let Some(kept) = held {
+                    let place = self.resolve(kept.value, depth - 1);
+                    let exact = place.exact && !kept.advanced;
+                    return Place { exact, ..place };
                 }
                 let holder = self.resolve(address, depth - 1);
                 match (holder.field.or(field), holder.root) {

@@ -13,7 +13,7 @@ use crate::memory::places::{Place, Resolver, Root};
 use crate::memory::stores::written_place;
 use rustc_hash::FxHashMap as HashMap;
 
-/// An instruction that may write a slot.
+/// An instruction that may write a slot, or where a parameter points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SlotWrite {
     pub at: InstructionId,
@@ -28,6 +28,8 @@ pub(crate) struct SlotWrite {
 #[derive(Debug, Default)]
 pub(crate) struct SlotWrites {
     by_slot: HashMap<InstructionId, Vec<SlotWrite>>,
+    /// What is written where parameters point, in instruction order.
+    by_parameter: HashMap<u32, Vec<SlotWrite>>,
 }
 
 impl SlotWrites {
@@ -54,14 +56,22 @@ impl SlotWrites {
     }
 
     fn add(&mut self, place: Place, at: InstructionId, argument: Option<u32>, whole: bool) {
-        if let Root::Slot(slot) = place.root {
-            self.by_slot.entry(slot).or_default().push(SlotWrite {
-                at,
-                place,
-                argument,
-                whole: whole && place.field.is_none(),
-            });
-        }
+        let list = match place.root {
+            Root::Slot(slot) => self.by_slot.entry(slot).or_default(),
+            Root::Parameter(number) => self.by_parameter.entry(number).or_default(),
+            _ => return,
+        };
+        list.push(SlotWrite {
+            at,
+            place,
+            argument,
+            whole: whole && place.field.is_none(),
+        });
+    }
+
+    /// All that may write where a parameter points, in instruction order.
+    pub fn of_parameter(&self, number: u32) -> &[SlotWrite] {
+        self.by_parameter.get(&number).map_or(&[], Vec::as_slice)
     }
 
     /// All writes of a slot, in instruction order.

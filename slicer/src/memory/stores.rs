@@ -4,6 +4,7 @@
 //! and not a scan: a slice asks this for every load it meets.
 
 use crate::ir::program::*;
+use crate::memory::freed::freed;
 use crate::memory::moving_pointers::places_walked;
 use crate::memory::places::{Place, Resolver, Returned, Root, SingleStores, single_stores};
 use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
@@ -12,7 +13,8 @@ use serde::{Deserialize, Serialize};
 /// How many accessors deep a returned address is followed.
 const ACCESSOR_ROUNDS: u32 = 6;
 
-/// A write: a store, an atomic update, or a copy or fill of a whole object.
+/// A write: a store, an atomic update, a copy or fill of a whole object, or a call that
+/// frees one.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Write {
     pub at: InstructionRef,
@@ -30,7 +32,7 @@ pub(crate) struct StoreIndex {
     by_parameter: HashMap<(FunctionId, u32), Vec<Write>>,
     /// Calls that get the address of a global, with the operand's position.
     pub(crate) passed_globals: HashMap<GlobalId, Vec<(InstructionRef, u32)>>,
-    /// Copies and fills of whole records.
+    /// Copies and fills of whole records, and calls that free one.
     by_record: HashMap<RecordId, Vec<Write>>,
     pub(crate) fields_of: HashMap<RecordId, Vec<FieldId>>,
     /// Slots whose address is stored or passed on.
@@ -57,6 +59,12 @@ impl StoreIndex {
                     instruction,
                 };
                 index.add(function, at);
+            }
+        }
+        for (write, records) in freed(&index, functions, fields) {
+            index.add_write(write, None);
+            for record in records {
+                index.by_record.entry(record).or_default().push(write);
             }
         }
         index
@@ -175,7 +183,7 @@ impl StoreIndex {
         self.by_field.get(&field).map_or(&[], Vec::as_slice)
     }
 
-    /// Copies and fills of whole records.
+    /// Copies and fills of whole records, and calls that free one.
     pub fn record_writes(&self, record: RecordId) -> &[Write] {
         self.by_record.get(&record).map_or(&[], Vec::as_slice)
     }

@@ -1,6 +1,8 @@
 //! Where a slice begins: from the statements on a failure's stacks to criteria.
 //!
-//! A fault is about the values that its statement uses. An abort is about the
+//! A fault is about the values that its statement uses. Libraries are taken to be right:
+//! where the stack's inner end lies in one, the statement that called it is what failed.
+//! An abort is about the
 //! condition behind it: `abort`, a failed assertion, an uncaught exception or a
 //! hardening check is reached on purpose, so what matters is that the program
 //! came there and not which text it was going to print. A function that always
@@ -28,6 +30,8 @@ pub struct Criterion {
     pub stack: Vec<StatementId>,
     /// Only that the statement was reached counts, not the values it uses.
     pub reached: bool,
+    /// A thread did not go on from there: who holds what it waits for counts.
+    pub waits: bool,
 }
 
 impl Criterion {
@@ -37,6 +41,7 @@ impl Criterion {
             failing,
             stack: stack.to_vec(),
             reached: false,
+            waits: false,
         }
     }
 }
@@ -70,11 +75,7 @@ pub fn criteria(
         FailureShape::Fault | FailureShape::Abort => {
             let stack = stacks.first().map_or(&[][..], Vec::as_slice);
             let aborts = shape == FailureShape::Abort;
-            let from = if aborts {
-                condition_frame(program, stack)
-            } else {
-                0
-            };
+            let from = failing_frame(program, aborts, stack);
             if let Some((failing, callers)) = stack.get(from..).and_then(<[_]>::split_first) {
                 found.push(Criterion {
                     reached: aborts,
@@ -84,8 +85,12 @@ pub fn criteria(
         }
         FailureShape::Hang => {
             for stack in &stacks {
+                let stack = &stack[failing_frame(program, false, stack)..];
                 if let Some((failing, callers)) = stack.split_first() {
-                    let one = Criterion::at(*failing, callers);
+                    let one = Criterion {
+                        waits: true,
+                        ..Criterion::at(*failing, callers)
+                    };
                     if !found.contains(&one) {
                         found.push(one);
                     }
@@ -96,18 +101,16 @@ pub fn criteria(
     found
 }
 
-/// The frame of an aborting stack that says why: the first whose function does
-/// not exist to end the program and does not come from a system header.
-pub fn condition_frame(program: &Program, stack: &[StatementId]) -> usize {
+/// The frame that a failure is about: the innermost one of the program's own, and of an
+/// abort the innermost one whose function does not exist to end the program.
+pub fn failing_frame(program: &Program, aborts: bool, stack: &[StatementId]) -> usize {
+    let own = |id: &StatementId| !program.is_library(*id);
+    if !aborts {
+        return stack.iter().position(own).unwrap_or(0);
+    }
     let endings = Endings::of(program);
-    let explains = |id: &StatementId| !is_system(program, *id) && !endings.only_ends(program, *id);
+    let explains = |id: &StatementId| own(id) && !endings.only_ends(program, *id);
     stack.iter().position(explains).unwrap_or(0)
-}
-
-fn is_system(program: &Program, id: StatementId) -> bool {
-    let info = program.statements.get(id.0 as usize);
-    let file = info.map_or("", |info| info.location.file.as_str());
-    file.starts_with("/usr/include/") || file.starts_with("/usr/lib/")
 }
 
 /// Which functions never return to their callers.

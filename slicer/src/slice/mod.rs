@@ -1,26 +1,67 @@
 //! The slice in statements: seeds from the failure, the walk, and for each
 //! statement what readers and hooks need of it.
+//!
+//! It walks twice. What was waited for on the way, and what wakes whoever waits, is only
+//! known once it is known what lies on the way; it then starts from where it belongs in
+//! the order, beside the failure itself.
 
+pub(crate) mod contexts;
 pub(crate) mod criteria;
+pub(crate) mod order;
 pub(crate) mod slice_walk;
 
 use crate::dependences::graph::{Graph, NodeId};
+use crate::dependences::partners::partners;
 use crate::dependences::waits::waits;
 use crate::dependences::{Aspect, Dependences, Node};
-use crate::ir::program::{Callee, InstructionRef, Op, Program};
+use crate::ir::program::{Callee, FunctionId, InstructionRef, Op, Program};
 use crate::memory::alias::Alias;
-use criteria::{Criterion, Endings, Proven, proven_targets};
+use contexts::{Context, Contexts};
+use criteria::{Criterion, Endings};
+use order::{FRAME, FRAME_LISTED};
 use sketch_model::{
-    DependenceKind, Gap, Schema, Slice, SliceEntry, SourceLocation, Statement, StatementId, Why,
+    DependenceKind, Gap, Slice, SliceEntry, SourceLocation, Statement, StatementId, Why,
 };
-use slice_walk::{Seed, Walked, walk};
-use std::collections::BTreeSet;
+use slice_walk::{MOST_STATES, Reached, Rules, Seed, Walked, walk};
+use std::cell::OnceCell;
+use std::collections::BTreeMap;
 
 /// The text of a source line, where the source is at hand.
 pub(crate) type SourceText<'a> = &'a dyn Fn(&SourceLocation) -> Option<String>;
 
 /// The distance of statements that no dependence brought in.
 const DISCOVERED: u32 = u32::MAX;
+/// Statements before which waits are looked for.
+const GATED: usize = 300;
+
+/// How much of a slice is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Extent {
+    Whole,
+    /// The nearest so many statements.
+    Nearest(usize),
+}
+
+impl Extent {
+    /// What a campaign begins with: far more than is ever tracked of most programs.
+    pub const USUAL: Extent = Extent::Nearest(1024);
+
+    /// Enough for the nearest `sigma` statements.
+    pub fn enough_for(sigma: usize) -> Extent {
+        let Extent::Nearest(usual) = Extent::USUAL else {
+            return Extent::Whole;
+        };
+        let most = usual.max(sigma.checked_next_power_of_two().unwrap_or(usize::MAX));
+        Extent::Nearest(most)
+    }
+
+    fn most(self) -> usize {
+        match self {
+            Extent::Whole => usize::MAX,
+            Extent::Nearest(most) => most.max(1),
+        }
+    }
+}
 
 /// Everything that can have led to the failing statement, nearest first, with
 /// the default alias mode.
@@ -34,82 +75,136 @@ pub fn backward_slice(
     source: SourceText<'_>,
 ) -> Slice {
     let criterion = Criterion::at(failing, stack);
-    slice_from(program, &[criterion], Alias::default(), source)
+    let alias = Alias::default();
+    slice_from(program, &[criterion], alias, Extent::Whole, source)
 }
 
-/// Everything that can have led to any of the criteria, nearest first; the first
-/// criterion's statement comes before all others, what was waited for on the way
-/// behind them.
+/// What can have led to any of the criteria, nearest first, as much of it as is wanted;
+/// the first criterion's statement comes before all others.
 pub fn slice_from(
     program: &Program,
     criteria: &[Criterion],
     alias: Alias,
+    extent: Extent,
     source: SourceText<'_>,
 ) -> Slice {
     let mut gaps = program.gaps();
-    let mut seeds = Vec::new();
     for criterion in criteria {
-        let failing = criterion.failing;
-        if program.statements.get(failing.0 as usize).is_none() {
+        if !is_statement(program, criterion.failing) {
             gaps.push(Gap::StatementNotInBuild {
-                statement: failing,
+                statement: criterion.failing,
                 statements: program.statements.len() as u64,
             });
-        } else {
-            seeds.extend(seeds_of(program, criterion));
         }
     }
-    let proven = proven_targets(program, criteria);
-    let walked = walked_from(program, alias, proven.clone(), &seeds);
+    let known: Vec<Criterion> = criteria
+        .iter()
+        .filter(|criterion| is_statement(program, criterion.failing))
+        .cloned()
+        .collect();
+    let mut contexts = Contexts::of(program, &known);
+    let mut seeds = seeds_of(program, &known);
+    let walker = Walker {
+        program,
+        alias,
+        dependences: OnceCell::new(),
+    };
+    let near = walker.walked(&mut contexts, &seeds, GATED);
+    let waited = waits(program, &contexts, &near.reached);
+    let woken = partners(program, &contexts, &known, &near.reached, &waited);
+    seeds.extend(waited.into_iter().chain(woken));
+    let most = extent.most();
+    let walked = walker.walked(&mut contexts, &seeds, most);
     gaps.extend(not_followed(&walked));
+    if walked.cut {
+        let statements = walked.reached.len() as u64;
+        gaps.push(Gap::SliceCut { statements });
+    }
     let mut reached = walked.reached;
-    let first = criteria.first().map(|c| c.failing);
+    let first = known.first().map(|c| c.failing);
     // Stable: nothing else moves.
     reached.sort_by_key(|r| Some(r.statement) != first);
-    let nearer: Vec<StatementId> = reached.iter().map(|r| r.statement).collect();
-    let farthest = reached.iter().map(|r| r.distance).max().unwrap_or(0);
-    let waits = waits(program, &nearer, farthest);
-    if !waits.is_empty() {
-        let behind = walked_from(program, alias, proven, &waits);
-        let known: BTreeSet<StatementId> = nearer.into_iter().collect();
-        reached.extend(
-            behind
-                .reached
-                .into_iter()
-                .filter(|r| !known.contains(&r.statement)),
-        );
-    }
+    name_frames(&mut reached, &seeds);
     let entries = reached
         .into_iter()
         .map(|r| make_entry(program, r.statement, r.distance, r.why, source))
         .collect();
     Slice {
-        schema: Schema::default(),
+        schema: Slice::SCHEMA,
         build: program.build.clone(),
         entries,
         gaps,
     }
 }
 
-/// Walks the program's own graph, or one made for the seeds if these want
-/// other edges than usual, or nodes that it does not have.
-fn walked_from(program: &Program, alias: Alias, proven: Proven, seeds: &[Seed<Node>]) -> Walked {
-    if alias == Alias::default() && proven.is_empty() {
-        let graph = program.graph();
-        if let Some(seeds) = numbered(graph, seeds) {
-            return walk(graph, &seeds);
+/// Says of each frame of the stacks that it is one, however near it came by other ways;
+/// unless the frame below it came later.
+fn name_frames(reached: &mut [Reached], seeds: &[Seed<Node>]) {
+    let places = (0..).zip(reached.iter());
+    let places: BTreeMap<StatementId, usize> = places.map(|(at, r)| (r.statement, at)).collect();
+    let is_frame = |seed: &&Seed<Node>| seed.listed.is_some();
+    for seed in seeds.iter().filter(is_frame) {
+        let Some((DependenceKind::Stack, below)) = seed.why else {
+            continue;
+        };
+        let (frame, below_at) = (places.get(&seed.statement), places.get(&below));
+        if let (Some(frame), Some(below_at)) = (frame, below_at)
+            && below_at < frame
+            && reached[*frame].why.is_some()
+        {
+            let kind = DependenceKind::Stack;
+            let parent = below;
+            reached[*frame].why = Some(Why { kind, parent });
         }
     }
-    let dependences = Dependences::new(program, alias, proven);
-    let graph = Graph::of(&dependences, seeds.iter().map(|seed| seed.node));
-    walk(&graph, &numbered(&graph, seeds).unwrap_or_default())
+}
+
+pub(crate) fn is_statement(program: &Program, id: StatementId) -> bool {
+    (id.0 as usize) < program.statements.len()
+}
+
+/// Walks the program's own graph, or ones made for the seeds if these want other edges
+/// than usual, or nodes that it does not have.
+struct Walker<'p> {
+    program: &'p Program,
+    alias: Alias,
+    /// For such graphs; a points-to analysis takes its time.
+    dependences: OnceCell<Dependences<'p>>,
+}
+
+impl Walker<'_> {
+    fn walked(&self, contexts: &mut Contexts, seeds: &[Seed<Node>], most: usize) -> Walked {
+        let program = self.program;
+        let calls = |call: InstructionRef, callee: FunctionId| {
+            program.calls.targets(call).contains(&callee)
+        };
+        let rules = Rules {
+            libraries: &program.libraries,
+            calls: &calls,
+            most,
+            states: MOST_STATES,
+        };
+        if self.alias == Alias::default() {
+            let graph = program.graph();
+            if let Some(seeds) = numbered(graph, seeds) {
+                return walk(graph, contexts, &seeds, &rules);
+            }
+        }
+        let make = || Dependences::new(program, self.alias);
+        let dependences = self.dependences.get_or_init(make);
+        let graph = Graph::of(dependences, seeds.iter().map(|seed| seed.node));
+        let seeds = numbered(&graph, seeds).unwrap_or_default();
+        walk(&graph, contexts, &seeds, &rules)
+    }
 }
 
 pub(crate) fn numbered(graph: &Graph, seeds: &[Seed<Node>]) -> Option<Vec<Seed<NodeId>>> {
     let number = |seed: &Seed<Node>| {
         Some(Seed {
             node: graph.find(seed.node)?,
+            context: seed.context,
             distance: seed.distance,
+            listed: seed.listed,
             statement: seed.statement,
             why: seed.why,
         })
@@ -139,35 +234,48 @@ pub fn entry_for(program: &Program, id: StatementId, source: SourceText<'_>) -> 
     make_entry(program, id, DISCOVERED, None, source)
 }
 
-pub(crate) fn seeds_of(program: &Program, criterion: &Criterion) -> Vec<Seed<Node>> {
-    let Criterion { failing, stack, .. } = criterion;
-    let failing = *failing;
+/// The failing statements, and the calls of the frames above them. A frame in a library
+/// is walked through and not listed.
+pub(crate) fn seeds_of(program: &Program, criteria: &[Criterion]) -> Vec<Seed<Node>> {
     let mut seeds = Vec::new();
-    for node in failing_nodes(program, criterion) {
-        seeds.push(Seed {
-            node,
-            distance: 0,
-            statement: failing,
-            why: None,
-        });
-    }
-    let mut inner = failing;
-    for (position, frame) in stack.iter().enumerate() {
-        if program.statements.get(frame.0 as usize).is_none() {
-            continue;
+    for (number, criterion) in (0..).zip(criteria) {
+        let context = |frame| Context::Frame {
+            criterion: number,
+            frame,
+        };
+        let failing = criterion.failing;
+        seeds.extend(
+            failing_nodes(program, criterion)
+                .into_iter()
+                .map(|node| Seed {
+                    node,
+                    context: context(0),
+                    distance: 0,
+                    listed: Some(0),
+                    statement: failing,
+                    why: None,
+                }),
+        );
+        // The frame below, and the nearest one below that is listed.
+        let (mut inner, mut shown) = (failing, failing);
+        let callers = criterion.stack.iter().copied();
+        let callers = callers.filter(|id| is_statement(program, *id));
+        for (position, frame) in (1..).zip(callers) {
+            let listed = !program.is_library(frame);
+            for at in calling_instructions(program, frame, inner) {
+                let aspect = Aspect::Site;
+                seeds.push(Seed {
+                    node: Node { at, aspect },
+                    context: context(position),
+                    distance: FRAME.saturating_mul(position),
+                    listed: listed.then_some(FRAME_LISTED + position - 1),
+                    statement: if listed { frame } else { shown },
+                    why: Some((DependenceKind::Stack, shown)),
+                });
+            }
+            inner = frame;
+            shown = if listed { frame } else { shown };
         }
-        for at in calling_instructions(program, *frame, inner) {
-            seeds.push(Seed {
-                node: Node {
-                    at,
-                    aspect: Aspect::Site,
-                },
-                distance: position as u32 + 1,
-                statement: *frame,
-                why: Some((DependenceKind::Stack, inner)),
-            });
-        }
-        inner = *frame;
     }
     seeds
 }
@@ -190,7 +298,7 @@ fn failing_nodes(program: &Program, criterion: &Criterion) -> Vec<Node> {
 
 /// The instructions of a frame's statement that called the frame below it:
 /// calls of that very function, else any call, else all.
-fn calling_instructions(
+pub(crate) fn calling_instructions(
     program: &Program,
     frame: StatementId,
     inner: StatementId,

@@ -1,41 +1,54 @@
-//! The order of a slice: shortest dependence paths over the graph.
+//! The walk that makes a slice: cheapest dependence paths over the graph.
 //!
-//! Nodes are instructions, but what people count are statements: a step within
-//! a statement costs nothing, a step to another statement costs one, and a
-//! step from a function's body to where it is called costs two, because it
-//! passes the function's entry, which is no statement. That keeps the chain a
-//! reader expects in order: the use, the argument, the thread's creation, the
-//! making of what it is given. Nodes without a line (compiler temporaries) are
-//! passed through for free and remember the statement they served.
+//! Nodes are instructions, but what people count are statements: nodes without a line
+//! (compiler temporaries) are passed through and remember the statement they served, and
+//! so are lines of libraries, which cost a step and are not listed. What an edge costs is
+//! said in `order`, what is known of who called in `contexts`: a node is visited once for
+//! each context that it is come to in.
 //!
 //! Within one distance the failing stack comes first, then stores of locations
 //! that were loaded (a bug between threads is a store that nobody expected),
 //! then values and arguments, then control; ties go by statement id, that is by
 //! file and line. The order depends on nothing else, so plans are reproducible.
 //!
-//! A list of dependences that was followed from nearer by is not followed again:
-//! each of its nodes was reached from there, and no later than it would be now.
+//! A walk ends with the statement that is one too many, so a prefix costs no more than
+//! itself, and it is what the whole slice begins with. A list of dependences that was
+//! followed in the same context from so much nearer by that nothing in it can be reached
+//! more cheaply is not followed again.
 
-use crate::dependences::graph::{Graph, HAS_ASSEMBLY, KINDS, NodeId, number_of};
+use crate::dependences::Aspect;
+use crate::dependences::graph::{Edge, Graph, HAS_ASSEMBLY, ListId, NodeId};
+use crate::ir::program::{FunctionId, InstructionRef};
+use crate::slice::contexts::{Context, ContextId, Contexts, FREE};
+use crate::slice::order::{Travel, cost, passing};
+use rustc_hash::{FxHashMap, FxHashSet};
 use sketch_model::{DependenceKind, StatementId, Why};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
+
+/// More than two ways of one edge differ in cost because of the statement they start from.
+const SLACK: u32 = 20;
+/// States after which contexts are no longer told apart: a whole slice of a big program
+/// would otherwise take as many as there are calls.
+pub(crate) const MOST_STATES: usize = 1 << 20;
 
 /// A dependence: what the node at hand depends on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Dependence<N> {
     pub on: N,
-    pub kind: DependenceKind,
-    /// From a function's body to its caller.
-    pub through_entry: bool,
+    pub travel: Travel,
 }
 
 /// A node to start from.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seed<N> {
     pub node: N,
+    pub context: Context,
+    /// From where on its dependences are looked for.
     pub distance: u32,
-    /// The statement that counts as the node's if it has none.
+    /// Where the statement is listed, if it is.
+    pub listed: Option<u32>,
+    /// The statement that counts as the node's if it has none that is listed.
     pub statement: StatementId,
     pub why: Option<(DependenceKind, StatementId)>,
 }
@@ -53,24 +66,43 @@ pub(crate) struct Reached {
 pub(crate) struct Walked {
     /// In slice order.
     pub reached: Vec<Reached>,
+    /// There is at least one statement more than were asked for.
+    pub cut: bool,
     pub unnamed_loads: u64,
     pub assembly: u64,
     /// As the graph's.
     pub gave_up: bool,
 }
 
+/// What a walk must know beside the graph.
+pub(crate) struct Rules<'r> {
+    /// By statement: its line is a library's. Statements beyond the end are not.
+    pub libraries: &'r [bool],
+    /// Whether a call may call a function.
+    pub calls: &'r dyn Fn(InstructionRef, FunctionId) -> bool,
+    /// How many statements are wanted.
+    pub most: usize,
+    /// How many nodes are visited before contexts are no longer told apart.
+    pub states: usize,
+}
+
 pub(crate) fn rank(kind: Option<DependenceKind>) -> u8 {
     match kind {
         None => 0,
         Some(DependenceKind::Stack) => 1,
-        Some(DependenceKind::Memory) => 2,
+        Some(DependenceKind::Memory | DependenceKind::Free) => 2,
         Some(
             DependenceKind::Data
             | DependenceKind::Argument
             | DependenceKind::ThreadStart
             | DependenceKind::Return,
         ) => 3,
-        Some(DependenceKind::Control | DependenceKind::Wait) => 4,
+        Some(
+            DependenceKind::Control
+            | DependenceKind::Wait
+            | DependenceKind::Wake
+            | DependenceKind::Lock,
+        ) => 4,
     }
 }
 
@@ -79,11 +111,23 @@ pub(crate) fn rank(kind: Option<DependenceKind>) -> u8 {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Arrival {
     rank: u8,
+    /// The listed statement that it is or serves.
     statement: StatementId,
     node: NodeId,
+    context: ContextId,
+    /// The statement whose line it is on, listed or not.
+    line: StatementId,
     parent: Option<StatementId>,
-    /// By its number in `KINDS`.
-    kind: Option<u8>,
+    kind: Option<DependenceKind>,
+    does: Does,
+}
+
+/// What an arrival is for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Does {
+    List,
+    Explore,
+    Both,
 }
 
 /// Arrivals by distance. Those of the distance at hand lie sorted, and what is
@@ -126,243 +170,268 @@ impl Queue {
     }
 }
 
-/// Everything the seeds depend on.
-pub(crate) fn walk(graph: &Graph, seeds: &[Seed<NodeId>]) -> Walked {
-    let mut queue = Queue::default();
+/// What the seeds depend on, as far as the rules ask for it.
+pub(crate) fn walk(
+    graph: &Graph,
+    contexts: &mut Contexts,
+    seeds: &[Seed<NodeId>],
+    rules: &Rules<'_>,
+) -> Walked {
+    let mut walk = Walk {
+        graph,
+        contexts,
+        rules,
+        queue: Queue::default(),
+        visited: FxHashSet::default(),
+        nearest: FxHashMap::default(),
+        followed: FxHashMap::default(),
+    };
     for seed in seeds {
-        let (kind, parent) = seed.why.unzip();
-        let arrival = Arrival {
-            rank: rank(kind),
-            statement: seed.statement,
-            node: seed.node,
-            parent,
-            kind: kind.map(number_of),
-        };
-        queue.push(seed.distance, arrival);
+        walk.add_seed(seed);
     }
     let mut result = Walked {
         gave_up: graph.gave_up,
         ..Walked::default()
     };
-    let mut visited = vec![false; graph.nodes.len()];
-    // The best distance and rank that each node was met with.
-    let mut nearest: Vec<(u32, u8)> = vec![(u32::MAX, u8::MAX); graph.nodes.len()];
-    let mut followed: Vec<u32> = vec![u32::MAX; graph.list_count()];
-    let statements = graph.statements.iter().max().map_or(0, |most| *most);
-    let seeded = seeds.iter().map(|seed| seed.statement.0 + 1).max();
-    let mut is_reached = vec![false; statements.max(seeded.unwrap_or(0)) as usize];
-    while let Some((distance, here)) = queue.pop() {
-        if std::mem::replace(&mut visited[here.node as usize], true) {
+    let mut listed: FxHashSet<StatementId> = FxHashSet::default();
+    let mut counted: FxHashSet<NodeId> = FxHashSet::default();
+    let mut last = u32::MAX;
+    while let Some((distance, here)) = walk.queue.pop() {
+        if distance > last {
+            break;
+        }
+        let explores = here.does != Does::List;
+        if explores && !walk.visited.insert((here.node, here.context)) {
             continue;
         }
-        let unknown = graph.unknown[here.node as usize];
-        result.unnamed_loads += u64::from(unknown & !HAS_ASSEMBLY);
-        result.assembly += u64::from(unknown & HAS_ASSEMBLY != 0);
-        let kind = here.kind.map(|number| KINDS[usize::from(number)]);
-        let seeded = kind.is_none() || kind == Some(DependenceKind::Stack);
-        let counts = seeded || graph.statement(here.node).is_some();
-        let statement = here.statement;
-        if counts && !std::mem::replace(&mut is_reached[statement.0 as usize], true) {
-            let why = kind.zip(here.parent);
+        if here.does != Does::Explore && listed.insert(here.statement) {
+            let why = here.kind.zip(here.parent);
             result.reached.push(Reached {
-                statement,
+                statement: here.statement,
                 distance,
                 why: why.map(|(kind, parent)| Why { kind, parent }),
             });
-        }
-        for list in graph.lists[here.node as usize] {
-            if followed[list as usize] < distance {
-                continue;
-            }
-            followed[list as usize] = distance;
-            for edge in graph.list(list) {
-                if visited[edge.on() as usize] {
-                    continue;
-                }
-                let target = graph.statement(edge.on()).unwrap_or(statement);
-                let cost = u32::from(target != statement) + u32::from(edge.through_entry());
-                let (distance, rank) = (distance.saturating_add(cost), rank(Some(edge.kind())));
-                let best = &mut nearest[edge.on() as usize];
-                if *best < (distance, rank) {
-                    continue;
-                }
-                *best = (distance, rank);
-                let arrival = Arrival {
-                    rank,
-                    statement: target,
-                    node: edge.on(),
-                    parent: Some(statement),
-                    kind: Some(edge.kind_number()),
-                };
-                queue.push(distance, arrival);
+            if result.reached.len() > rules.most {
+                last = distance;
             }
         }
+        if !explores {
+            continue;
+        }
+        if counted.insert(here.node) {
+            let unknown = graph.unknown[here.node as usize];
+            result.unnamed_loads += u64::from(unknown & !HAS_ASSEMBLY);
+            result.assembly += u64::from(unknown & HAS_ASSEMBLY != 0);
+        }
+        walk.follow(distance, here);
     }
     let order = |r: &Reached| {
         let kind = r.why.as_ref().map(|w| w.kind);
         (r.distance, rank(kind), r.statement)
     };
     result.reached.sort_unstable_by_key(order);
+    result.cut = result.reached.len() > rules.most;
+    result.reached.truncate(rules.most);
     result
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::dependences::graph::Edge;
-    use crate::dependences::{Aspect, Node};
-    use crate::ir::program::InstructionRef;
-    use proptest::prelude::*;
-    use std::collections::HashSet;
+struct Walk<'w> {
+    graph: &'w Graph,
+    contexts: &'w mut Contexts,
+    rules: &'w Rules<'w>,
+    queue: Queue,
+    visited: FxHashSet<(NodeId, ContextId)>,
+    /// The best distance and rank that each node was met with.
+    nearest: FxHashMap<(NodeId, ContextId), (u32, u8)>,
+    /// The distance that each list was first followed from, by whether its callers were
+    /// those that the context names.
+    followed: FxHashMap<(ListId, ContextId, bool), u32>,
+}
 
-    /// A graph of statements; node 0 is the failing one.
-    #[derive(Clone, Debug)]
-    struct Made {
-        /// Nodes from this number on have no line.
-        named: u32,
-        edges: Vec<(u32, u32, u8)>,
-    }
-
-    impl Made {
-        fn statement(&self, node: u32) -> Option<StatementId> {
-            // Two nodes to a statement, so that inner steps occur.
-            (node < self.named).then_some(StatementId(node / 2))
-        }
-
-        fn dependences(&self, node: u32) -> Vec<Edge> {
-            let out = self.edges.iter().filter(|e| e.0 == node);
-            out.map(|(_, on, kind)| {
-                let kinds = [
-                    DependenceKind::Data,
-                    DependenceKind::Memory,
-                    DependenceKind::Control,
-                ];
-                Edge::new(*on, kinds[*kind as usize % 3], *kind >= 3)
-            })
-            .collect()
-        }
-
-        /// Nodes with the same dependences share a list, if `shared`.
-        fn graph(&self, shared: bool) -> Graph {
-            let mut graph = Graph {
-                starts: vec![0],
-                ..Graph::default()
-            };
-            for node in 0..self.named + 4 {
-                let at = InstructionRef {
-                    function: 0,
-                    instruction: node,
-                };
-                graph.nodes.push(Node {
-                    at,
-                    aspect: Aspect::Whole,
-                });
-                let statement = self.statement(node);
-                graph.statements.push(statement.map_or(0, |id| id.0 + 1));
-                graph.unknown.push(0);
-                let edges = self.dependences(node);
-                let mut ids = 0..graph.list_count() as u32;
-                let known = ids.find(|id| shared && graph.list(*id) == edges);
-                let id = known.unwrap_or_else(|| {
-                    graph.edges.extend(edges);
-                    graph.starts.push(graph.edges.len() as u32);
-                    graph.list_count() as u32 - 1
-                });
-                graph.lists.push([id, id]);
+impl Walk<'_> {
+    fn add_seed(&mut self, seed: &Seed<NodeId>) {
+        let (kind, parent) = seed.why.unzip();
+        let own = self.graph.statement(seed.node);
+        let arrival = Arrival {
+            rank: rank(kind),
+            statement: seed.statement,
+            node: seed.node,
+            context: self.contexts.number(seed.context),
+            line: own.unwrap_or(seed.statement),
+            parent,
+            kind,
+            does: Does::Both,
+        };
+        let mut push = |distance, does| self.queue.push(distance, Arrival { does, ..arrival });
+        match seed.listed {
+            Some(listed) if listed == seed.distance => push(listed, Does::Both),
+            Some(listed) => {
+                push(listed, Does::List);
+                push(seed.distance, Does::Explore);
             }
-            graph
+            None => push(seed.distance, Does::Explore),
         }
     }
 
-    fn slice_of(graph: &Made, shared: bool) -> Vec<Reached> {
-        let seeds = [0, 1].map(|node| Seed {
-            node,
-            distance: 0,
-            statement: StatementId(0),
-            why: None,
+    fn follow(&mut self, distance: u32, here: Arrival) {
+        let lists = self.graph.lists[here.node as usize];
+        let edges = lists.map(|list| self.graph.list(list));
+        // Asked once for both lists: some hold thousands of calls.
+        let caller = self.contexts.caller(here.context);
+        let named = caller.is_some_and(|caller| {
+            let mut all = edges.iter().copied().flatten();
+            all.any(|edge| edge.travel().is_up() && caller.is(self.at(*edge)))
         });
-        walk(&graph.graph(shared), &seeds).reached
-    }
-
-    fn slice(graph: &Made) -> Vec<Reached> {
-        slice_of(graph, true)
-    }
-
-    fn ids(reached: &[Reached]) -> HashSet<StatementId> {
-        reached.iter().map(|r| r.statement).collect()
-    }
-
-    fn made() -> impl Strategy<Value = Made> {
-        (2..20u32).prop_flat_map(|named| {
-            let node = 0..named + 4;
-            let edges = prop::collection::vec((node.clone(), node, 0..4u8), 0..40);
-            edges.prop_map(move |edges| Made { named, edges })
-        })
-    }
-
-    proptest! {
-        #[test]
-        fn the_slice_begins_with_its_criterion(graph in made()) {
-            let slice = slice(&graph);
-            prop_assert_eq!(slice[0].statement, StatementId(0));
-            prop_assert_eq!(slice[0].distance, 0);
-            prop_assert_eq!(&slice[0].why, &None);
-        }
-
-        #[test]
-        fn distances_grow_and_parents_come_earlier(graph in made()) {
-            let slice = slice(&graph);
-            for pair in slice.windows(2) {
-                prop_assert!(pair[0].distance <= pair[1].distance);
+        for (list, edges) in lists.into_iter().zip(edges) {
+            let shares = !edges
+                .iter()
+                .any(|edge| matches!(edge.travel(), Travel::Return | Travel::OutParameter));
+            if shares {
+                let key = (list, here.context, named);
+                let before = self.followed.entry(key).or_insert(distance);
+                if *before < distance && distance - *before >= SLACK {
+                    continue;
+                }
             }
-            for entry in &slice[1..] {
-                let why = entry.why.as_ref().unwrap();
-                let parent = slice.iter().find(|r| r.statement == why.parent).unwrap();
-                prop_assert!(parent.distance < entry.distance);
-            }
+            self.follow_list(distance, here, lists[0], edges, named);
         }
+    }
 
-        #[test]
-        fn everything_a_visited_node_needs_is_in(graph in made()) {
-            let in_slice = ids(&slice(&graph));
-            let mut nodes = vec![0, 1];
-            let mut seen = HashSet::new();
-            while let Some(node) = nodes.pop() {
-                if seen.insert(node) {
-                    if let Some(statement) = graph.statement(node) {
-                        prop_assert!(in_slice.contains(&statement));
+    fn at(&self, edge: Edge) -> InstructionRef {
+        self.graph.nodes[edge.on() as usize].at
+    }
+
+    fn follow_list(
+        &mut self,
+        distance: u32,
+        here: Arrival,
+        inner: ListId,
+        edges: &[Edge],
+        named: bool,
+    ) {
+        let count = |of: &dyn Fn(Travel) -> bool| {
+            edges.iter().filter(|edge| of(edge.travel())).count() as u32
+        };
+        let stores = count(&|t| matches!(t, Travel::Memory | Travel::OutParameter));
+        let frees = count(&|t| t == Travel::Freed);
+        let sites = count(&|t| matches!(t, Travel::Site | Travel::Start));
+        let givers = count(&|t| matches!(t, Travel::Argument | Travel::Thread));
+        for edge in edges {
+            let travel = edge.travel();
+            let choices = match travel {
+                Travel::Memory | Travel::OutParameter => stores,
+                Travel::Freed => frees,
+                _ if named => 1,
+                Travel::Site | Travel::Start => sites,
+                Travel::Argument | Travel::Thread => givers,
+                _ => 1,
+            };
+            let (from, to) = (self.graph.nodes[here.node as usize].at, self.at(*edge));
+            match travel {
+                _ if travel.is_up() => {
+                    if named && !self.contexts.caller(here.context).is_some_and(|c| c.is(to)) {
+                        continue;
                     }
-                    nodes.extend(graph.dependences(node).iter().map(|d| d.on()));
+                    if self.contexts.is_refuted(to, from.function) {
+                        continue;
+                    }
+                    let context = match named {
+                        true => self.contexts.up(here.context),
+                        false => FREE,
+                    };
+                    self.arrive(distance, here, *edge, context, choices);
+                }
+                Travel::Return => {
+                    if to.function != from.function && self.contexts.is_refuted(from, to.function) {
+                        continue;
+                    }
+                    let context = self.contexts.down(from, here.context);
+                    self.arrive(distance, here, *edge, context, choices);
+                }
+                Travel::OutParameter => {
+                    let calls = self.calls_of(inner, to.function);
+                    if calls.is_empty() {
+                        let context = self.contexts.home(to.function);
+                        self.arrive(distance, here, *edge, context, choices);
+                    }
+                    for call in calls {
+                        if !self.contexts.is_refuted(call, to.function) {
+                            let context = self.contexts.down(call, here.context);
+                            self.arrive(distance, here, *edge, context, choices);
+                        }
+                    }
+                }
+                _ => {
+                    let context = match to.function == from.function {
+                        true => here.context,
+                        false => self.contexts.home(to.function),
+                    };
+                    self.arrive(distance, here, *edge, context, choices);
                 }
             }
         }
+    }
 
-        #[test]
-        fn an_edge_more_never_shrinks_a_slice(graph in made(), from in 0..24u32, to in 0..24u32) {
-            let before = ids(&slice(&graph));
-            let mut more = graph.clone();
-            let limit = graph.named + 4;
-            more.edges.push((from % limit, to % limit, 0));
-            prop_assert!(before.is_subset(&ids(&slice(&more))));
-        }
+    /// The calls that handed an address to a function: those whose argument stands
+    /// beside what the function stored there.
+    fn calls_of(&self, inner: ListId, callee: FunctionId) -> Vec<InstructionRef> {
+        let nodes = self.graph.list(inner).iter();
+        let nodes = nodes.map(|edge| &self.graph.nodes[edge.on() as usize]);
+        let arguments = nodes.filter(|node| matches!(node.aspect, Aspect::Argument(_)));
+        let calls = arguments.map(|node| node.at);
+        calls.filter(|at| (self.rules.calls)(*at, callee)).collect()
+    }
 
-        #[test]
-        fn sharing_lists_changes_nothing(graph in made(), copies in 0..40u32) {
-            // Two nodes made to depend on the same, so that lists are shared.
-            let mut graph = graph;
-            let limit = graph.named + 4;
-            let (from, to) = (copies % limit, copies * 7 % limit);
-            graph.edges.retain(|e| e.0 != to);
-            let same: Vec<_> = graph.edges.iter().filter(|e| e.0 == from).copied().collect();
-            graph.edges.extend(same.iter().map(|e| (to, e.1, e.2)));
-            prop_assert_eq!(slice_of(&graph, true), slice_of(&graph, false));
+    fn arrive(
+        &mut self,
+        distance: u32,
+        here: Arrival,
+        edge: Edge,
+        context: ContextId,
+        choices: u32,
+    ) {
+        let (node, travel) = (edge.on(), edge.travel());
+        let context = match self.visited.len() > self.rules.states {
+            true => FREE,
+            false => context,
+        };
+        let state = (node, context);
+        if self.visited.contains(&state) {
+            return;
         }
-
-        #[test]
-        fn the_order_of_edges_does_not_matter(graph in made()) {
-            let mut reversed = graph.clone();
-            reversed.edges.reverse();
-            prop_assert_eq!(slice(&graph), slice(&reversed));
+        let own = self.graph.statement(node);
+        let line = own.unwrap_or(here.line);
+        let is_library = |id: StatementId| self.rules.libraries.get(id.0 as usize) == Some(&true);
+        let (statement, price, does) = match own {
+            Some(own) if is_library(own) => {
+                let price = passing(travel, own == here.line, choices);
+                (here.statement, price, Does::Explore)
+            }
+            Some(own) => (own, cost(travel, own == here.line, choices), Does::Both),
+            None => (here.statement, cost(travel, true, choices), Does::Explore),
+        };
+        let distance = distance.saturating_add(price);
+        let kind = travel.kind();
+        let rank = rank(Some(kind));
+        let best = self.nearest.entry(state).or_insert((u32::MAX, u8::MAX));
+        if *best < (distance, rank) {
+            return;
         }
+        *best = (distance, rank);
+        let arrival = Arrival {
+            rank,
+            statement,
+            node,
+            context,
+            line,
+            parent: Some(here.statement),
+            kind: Some(kind),
+            does,
+        };
+        self.queue.push(distance, arrival);
     }
 }
+
+#[cfg(test)]
+#[path = "slice_walk_tests.rs"]
+mod tests;

@@ -112,11 +112,13 @@ fn read_program(build: &BuildId, bytes: &[u8]) -> Option<Program> {
     let (body, rest) = postcard::take_from_bytes::<Body<'_>>(bytes).ok()?;
     let (functions, symbols, table, members, by_file_name, stores, calls, gaps, graph) = body;
     rest.is_empty().then_some(())?;
+    let statements = statements(&table.0, &table.1)?;
     Some(Program {
         build: build.clone(),
         functions,
         symbols,
-        statements: statements(&table.0, &table.1)?,
+        libraries: libraries(&statements),
+        statements,
         members,
         by_file_name,
         stores,

@@ -166,7 +166,7 @@ impl Check<'_> {
             && stores.returned.len() == functions.len()
             && returned.all(|r| self.has_field(r.field))
             && stores.single.len() == functions.len()
-            && single.all(|(values, f)| values.values().all(|value| self.operand(f, *value)))
+            && single.all(|(values, f)| values.values().all(|kept| self.operand(f, kept.value)))
     }
 
     fn calls(&self, calls: &CallGraph) -> bool {
@@ -205,6 +205,9 @@ impl Check<'_> {
                 .starts
                 .last()
                 .is_none_or(|end| *end as usize == graph.edges.len())
-            && graph.edges.iter().all(|edge| (edge.on() as usize) < count)
+            && graph
+                .edges
+                .iter()
+                .all(|edge| (edge.on() as usize) < count && edge.checked_travel().is_some())
     }
 }

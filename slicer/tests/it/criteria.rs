@@ -1,9 +1,9 @@
 //! From a failure's stacks to where its slice begins.
 
 use crate::common::*;
-use sketch_model::{DependenceKind, Slice, StatementId};
+use sketch_model::{DependenceKind, Gap, Slice, StatementId};
 use slicer::criteria;
-use slicer::{Alias, Criterion, FailureShape, Program, condition_frame, slice_from};
+use slicer::{Alias, Criterion, Extent, FailureShape, Program, failing_frame, slice_from};
 
 const ABORTING: &str = r#"#include <stdio.h>
 #include <stdlib.h>
@@ -59,7 +59,8 @@ impl Loaded {
     }
 
     fn slice(&self, criteria: &[Criterion]) -> Slice {
-        slice_from(&self.program, criteria, Alias::default(), &no_source)
+        let alias = Alias::default();
+        slice_from(&self.program, criteria, alias, Extent::Whole, &no_source)
     }
 }
 
@@ -72,7 +73,7 @@ fn functions_that_end_the_program_are_stepped_out_of() {
         program.at("die_politely(\"too much\");"),
         program.at("check(argc + 1);"),
     ];
-    assert_eq!(condition_frame(&program.program, &stack), 2);
+    assert_eq!(failing_frame(&program.program, true, &stack), 2);
     let found = criteria(&program.program, FailureShape::Abort, &[stack.to_vec()]);
     let [criterion] = found.as_slice() else {
         panic!("{found:?}");
@@ -84,7 +85,7 @@ fn functions_that_end_the_program_are_stepped_out_of() {
     let condition = slice
         .entry(program.at("if (given > 3)"))
         .expect("the condition");
-    assert_eq!(condition.distance, 1);
+    assert_eq!(condition.distance, 10);
     let why = condition.why.as_ref().expect("a reason");
     assert_eq!(why.kind, DependenceKind::Control);
     assert!(slice.entry(program.at("say(what);")).is_none());
@@ -97,7 +98,7 @@ fn a_service_loop_that_never_returns_is_where_its_assertion_failed() {
         program.at("assert(given != 7);"),
         program.at("serve(argc);"),
     ];
-    assert_eq!(condition_frame(&program.program, &stack), 0);
+    assert_eq!(failing_frame(&program.program, true, &stack), 0);
     let found = criteria(&program.program, FailureShape::Abort, &[stack.to_vec()]);
     let slice = program.slice(&found);
     assert_eq!(slice.failing().map(|e| e.statement.id), Some(stack[0]));
@@ -178,4 +179,61 @@ fn a_hang_is_sliced_from_every_blocked_thread() {
     assert!(slice.entry(program.at("first = &b;")).is_some());
     assert!(slice.entry(program.at("second = &a;")).is_some());
     assert!(slice.entry(program.at("unrelated = 5;")).is_none());
+}
+
+const GUARDED: &str = r#"
+# 1 "/usr/include/guard.h"
+static int share(int by) {
+    return 10 / by;
+}
+# 10 "program.c"
+int main(int argc, char **argv) {
+    (void)argv;
+    return share(argc - 1);
+}
+"#;
+
+#[test]
+fn a_fault_in_a_library_is_the_line_that_called_it() {
+    let program = load_text(GUARDED);
+    let at = |file, line| program.statement_at(None, file, line).expect("a statement");
+    let stack = vec![at("guard.h", 2), at("program.c", 12)];
+    for shape in [FailureShape::Fault, FailureShape::Hang] {
+        let found = criteria(&program, shape, std::slice::from_ref(&stack));
+        assert_eq!(found[0].failing, stack[1]);
+    }
+    let found = criteria(&program, FailureShape::Fault, std::slice::from_ref(&stack));
+    let slice = slice_from(
+        &program,
+        &found,
+        Alias::default(),
+        Extent::Whole,
+        &no_source,
+    );
+    assert!(
+        slice.entry(stack[0]).is_none(),
+        "no line of a library is listed"
+    );
+
+    // Whoever registers a build knows better than the path.
+    let own = program.with_own_files(&|_| Some(true));
+    assert_eq!(failing_frame(&own, false, &stack), 0);
+    let none = own.with_own_files(&|_| Some(false));
+    let all = "where nothing would be the program's own, that is no answer";
+    assert_eq!(failing_frame(&none, false, &stack), 0, "{all}");
+}
+
+#[test]
+fn a_slice_that_is_cut_says_so_and_is_what_the_whole_one_begins_with() {
+    let program = Loaded::new(ABORTING);
+    let criteria = [Criterion::at(program.at("abort();"), &[])];
+    let alias = Alias::default();
+    let slice = |extent| slice_from(&program.program, &criteria, alias, extent, &no_source);
+    let whole = slice(Extent::Whole);
+    assert!(whole.entries.len() > 3);
+    let cut = slice(Extent::Nearest(2));
+    assert_eq!(cut.entries, whole.entries[..2]);
+    assert!(cut.gaps.contains(&Gap::SliceCut { statements: 2 }));
+    let all = slice(Extent::Nearest(whole.entries.len()));
+    assert_eq!(all, whole);
 }

@@ -3,9 +3,8 @@
 use crate::common::*;
 use proptest::prelude::*;
 use sketch_model::{
-    Capabilities, LocationName, PointKind, Promotion, Purpose, Schema, Site, SiteId, Slice,
-    SliceEntry, SourceLocation, Statement, StatementId, SyncOp, TrackPoint, TrackingPlan,
-    WATCH_SLOTS, Witness,
+    Capabilities, LocationName, PointKind, Promotion, Purpose, Site, SiteId, Slice, SliceEntry,
+    SourceLocation, Statement, StatementId, SyncOp, TrackPoint, TrackingPlan, WATCH_SLOTS, Witness,
 };
 use slicer::{PlanRequest, Program, backward_slice, plan_iteration};
 use std::collections::BTreeSet;
@@ -301,7 +300,7 @@ fn slice_of(points: Vec<Vec<TrackPoint>>) -> Slice {
         points,
     };
     Slice {
-        schema: Schema::default(),
+        schema: Slice::SCHEMA,
         build: build_id(),
         entries: (1..).zip(points).map(entry).collect(),
         gaps: Vec::new(),
@@ -363,7 +362,7 @@ fn an_access_in_a_small_function_is_split_by_caller() {
            int count = 0;\n\
            for (struct node *n = head; n; n = next(n)) count++;\n\
            struct node *second = next(head);\n\
-           return second->value + only(second);\n}\n",
+           return second->value + only(second) + count;\n}\n",
     );
     let id = program
         .statement_at(None, "program.c", 9)
@@ -381,7 +380,7 @@ fn an_access_in_a_small_function_is_split_by_caller() {
             .collect()
     };
     // Nearest the failure first.
-    assert_eq!(callers_of(3), [None, Some(8), Some(7)]);
+    assert_eq!(callers_of(3), [None, Some(7), Some(8)]);
     // There is nothing to tell apart.
     assert_eq!(callers_of(4), [None]);
     for (number, site) in plan.sites.iter().enumerate() {

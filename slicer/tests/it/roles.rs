@@ -62,7 +62,7 @@ fn a_std_thread_starts_where_the_program_makes_it() {
     let why = creation.why.as_ref().expect("a reason");
     assert_eq!(why.kind, sketch_model::DependenceKind::ThreadStart);
     // As near as pthread_create would be: nothing of the library lies between.
-    assert_eq!(creation.distance, 2);
+    assert_eq!(creation.distance, 15);
     let own =
         |e: &sketch_model::SliceEntry| e.statement.location.file_name() == "std_thread_global.cpp";
     assert!(slice.entries.iter().all(own));

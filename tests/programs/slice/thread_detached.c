@@ -6,7 +6,7 @@ static int rest;
 static void *work(void *given) {
     struct job *job = given; // SLICE! NOTRACK
     rest = 100 / job->count; // FAIL TRACK
-    free(job); // NOSLICE NOTRACK
+    free(job);
     return NULL;
 }
 int main(int argc, char **argv) {

@@ -6,7 +6,7 @@ static int rest;
 static void *work(void *given) {
     struct job *job = given; // SLICE!
     rest = 100 / job->label; // FAIL
-    free(job); // NOSLICE
+    free(job);
     return NULL;
 }
 int main(int argc, char **argv) {

@@ -63,7 +63,7 @@ fn row(
     let text = escape::visible(&statement.text, STATEMENT_LIMIT);
     html! {
         tr id={ "s-" (statement.id) } class=[tracked.then_some("best")] {
-            td.figure data-label="Distance" { (entry.distance) }
+            td.figure data-label="Distance" { (entry.steps()) }
             th scope="row" {
                 @if text.is_empty() { span.absent { "its source is not at hand" } } @else { (code(&text)) }
                 span.fine {

@@ -96,7 +96,7 @@ fn listing(here: &[&SliceEntry], sketch: Option<&FailureSketch>, text: &str) -> 
                     a.at href={ "#L" (i + 1) } { (i + 1) }
                     (coloured_line(line))
                     @if let Some(entry) = entry {
-                        span.fine { "distance " (entry.distance) @if let Some(why) = &entry.why { ", " (why.kind) " what follows" } }
+                        span.fine { "distance " (entry.steps()) @if let Some(why) = &entry.why { ", " (why.kind) " what follows" } }
                     }
                 }
             }

@@ -42,7 +42,7 @@ fn slice_of(sketch: &FailureSketch) -> Slice {
     };
     let backward: Vec<&SketchStep> = sketch.steps.iter().rev().collect();
     Slice {
-        schema: Schema::default(),
+        schema: Slice::SCHEMA,
         build: sketch.build.clone(),
         entries: backward.into_iter().enumerate().map(entry).collect(),
         gaps: vec![Gap::LoadsUnresolved { count: 2 }],

@@ -68,7 +68,7 @@ fn escaped(text: &str) -> String {
 mod tests {
     use super::*;
     use sketch_model::{
-        BuildId, DependenceKind, Schema, SliceEntry, SourceLocation, Statement, StatementId, Why,
+        BuildId, DependenceKind, SliceEntry, SourceLocation, Statement, StatementId, Why,
     };
 
     const NASTY: [&str; 6] = [
@@ -100,7 +100,7 @@ mod tests {
             points: Vec::new(),
         });
         Slice {
-            schema: Schema::default(),
+            schema: Slice::SCHEMA,
             build: BuildId("ab".into()),
             entries: entries.collect(),
             gaps: Vec::new(),

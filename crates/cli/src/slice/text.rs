@@ -1,11 +1,11 @@
 //! A slice as text: excerpts of the source, nearest statements first, each with
 //! the reason why it is there.
 //!
-//! Reasons name the statement that wanted this one, so that a reader can go
+//! Statements stand under their distance in whole steps. Reasons name the statement that wanted this one, so that a reader can go
 //! from any line to the failure. Without source text (it was not at hand when
 //! the build was registered) the rows stay, without excerpts.
 
-use sketch_model::{Slice, SliceEntry};
+use sketch_model::{Gap, Slice, SliceEntry};
 use slicer::Alias;
 use std::fmt::Write;
 use viewer::printable;
@@ -25,7 +25,13 @@ pub type SourceLine<'a> = &'a dyn Fn(&str, u32) -> Option<String>;
 pub fn text(slice: &Slice, heading: &Heading<'_>, context: u32, source: SourceLine<'_>) -> String {
     let mut out = String::new();
     let shown = slice.entries.len();
+    let cut = slice
+        .gaps
+        .iter()
+        .any(|gap| matches!(gap, Gap::SliceCut { .. }));
     let count = match heading.whole {
+        whole if cut && whole == shown => format!("the nearest {shown} statements"),
+        whole if cut => format!("the nearest {shown} of more than {whole} statements"),
         1 => "1 statement".to_owned(),
         whole if whole == shown => format!("{whole} statements"),
         whole => format!("the nearest {shown} of {whole} statements"),
@@ -36,9 +42,10 @@ pub fn text(slice: &Slice, heading: &Heading<'_>, context: u32, source: SourceLi
     let _ = writeln!(out, "Slice of {program} from {at}: {count} (alias {alias})");
     let mut last = None;
     for entry in &slice.entries {
-        if last != Some(entry.distance) {
-            let _ = writeln!(out, "\n── {} ──", steps(entry.distance));
-            last = Some(entry.distance);
+        let whole_steps = entry.distance / SliceEntry::STEP;
+        if last != Some(whole_steps) {
+            let _ = writeln!(out, "\n── {} ──", steps(whole_steps));
+            last = Some(whole_steps);
         }
         add_entry(&mut out, slice, entry, context, source);
     }
@@ -101,9 +108,7 @@ fn add_entry(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sketch_model::{
-        BuildId, DependenceKind, Gap, Schema, SourceLocation, Statement, StatementId, Why,
-    };
+    use sketch_model::{BuildId, DependenceKind, SourceLocation, Statement, StatementId, Why};
 
     fn entry(id: u32, line: u32, distance: u32, why: Option<Why>) -> SliceEntry {
         SliceEntry {
@@ -129,9 +134,9 @@ mod tests {
             parent: StatementId(1),
         };
         Slice {
-            schema: Schema::default(),
+            schema: Slice::SCHEMA,
             build: BuildId("ab".into()),
-            entries: vec![entry(1, 2, 0, None), entry(2, 9, 1, Some(why))],
+            entries: vec![entry(1, 2, 0, None), entry(2, 9, 13, Some(why))],
             gaps: vec![Gap::Words("something was not followed".into())],
         }
     }

@@ -41,13 +41,17 @@ pub mod tally;
 
 use population::{Candidate, Population, RunSet};
 use sketch_model::{
-    DependenceKind, Predictor, PredictorClass, RankedPredictor, Ranking, Score, Slice, StatementId,
+    DependenceKind, Predictor, PredictorClass, RankedPredictor, Ranking, Score, Slice, SliceEntry,
+    StatementId,
 };
 use statistics::{f_half, fisher, wilson};
 use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use stop_rule::{is_good, is_significant};
 use tally::Tally;
+
+/// One step, as distances are counted.
+const STEP: u64 = SliceEntry::STEP as u64;
 
 /// How near statements are to the failing one.
 #[derive(Clone, Debug, Default)]
@@ -87,7 +91,7 @@ impl Nearness {
             failing,
             ending: BTreeSet::new(),
             stack: failing.into_iter().collect(),
-            farthest: farthest.map_or(1, |d| u64::from(*d) + 1),
+            farthest: farthest.map_or(STEP, |d| u64::from(*d) + STEP),
             distances,
         }
     }
@@ -138,8 +142,8 @@ impl Nearness {
         let known = |s: &StatementId| self.distances.get(s).map(|d| u64::from(*d));
         let distance = |s: &StatementId| known(s).unwrap_or(self.farthest);
         let away = self.failing.is_none_or(|f| !statements.contains(&f));
-        // One for each statement, so that more statements are farther.
-        (away, statements.iter().map(|s| distance(s) + 1).sum())
+        // One step for each statement, so that more statements are farther.
+        (away, statements.iter().map(|s| distance(s) + STEP).sum())
     }
 }
 

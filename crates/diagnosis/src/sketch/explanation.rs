@@ -202,7 +202,7 @@ fn creations(slice: &Slice, core: &BTreeSet<StatementId>) -> Vec<StatementId> {
 mod tests {
     use super::*;
     use DependenceKind::{Argument, Control, Data, Memory, ThreadStart};
-    use sketch_model::{BuildId, Schema, SourceLocation, Statement, Why};
+    use sketch_model::{BuildId, SourceLocation, Statement, Why};
 
     fn entry(id: u32, why: Option<(DependenceKind, u32)>, role: &str) -> SliceEntry {
         SliceEntry {
@@ -230,7 +230,7 @@ mod tests {
     /// call, 8 over that decision; 9 starts the worker.
     fn slice() -> Slice {
         Slice {
-            schema: Schema::default(),
+            schema: Slice::SCHEMA,
             build: BuildId("ab".into()),
             entries: vec![
                 entry(1, None, "worker"),

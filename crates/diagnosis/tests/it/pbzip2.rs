@@ -36,7 +36,7 @@ fn slice(ids: &[u32]) -> Slice {
         points: Vec::new(),
     };
     Slice {
-        schema: Schema::default(),
+        schema: Slice::SCHEMA,
         build: BuildId("b1".to_owned()),
         entries: (0..).zip(ids).map(entry).collect(),
         gaps: Vec::new(),

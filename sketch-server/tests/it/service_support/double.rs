@@ -10,7 +10,7 @@ use formats::address_map::{AddressMap, CodeFrame, LineRow};
 use formats::statement_map::LoadedSegments;
 use sketch_model::{
     BuildId, Capabilities, DependenceKind, FailureReport, LocationName, Placement, PointKind,
-    Schema, Slice, SliceEntry, Statement, StatementId, SyncOp, TrackPoint, TrackingPlan, Why,
+    Slice, SliceEntry, Statement, StatementId, SyncOp, TrackPoint, TrackingPlan, Why,
 };
 use slicer::{Iteration, PlanRequest};
 use std::sync::Arc;
@@ -90,7 +90,7 @@ pub fn slice() -> Slice {
         points: vec![point(*line)],
     };
     Slice {
-        schema: Schema::default(),
+        schema: Slice::SCHEMA,
         build: build(),
         entries: LINES.iter().enumerate().map(entry).collect(),
         gaps: Vec::new(),
@@ -151,7 +151,7 @@ impl BuildTools for Double {
         report: &FailureReport,
         code: &AddressMap,
     ) -> Result<LocatedFailure, Unlocated> {
-        locate(report, code, |id| self.statement(build, id), |_| 0)
+        locate(report, code, |id| self.statement(build, id), |_, _| 0)
     }
 
     fn slice(&self, _: &BuildId, failure: &LocatedFailure) -> Result<Slice, BuildError> {

@@ -6,13 +6,15 @@
 //! `// ABORT` says that only reaching the failing line counts, and `STACK n`
 //! marks the callers' lines, innermost first. `// ALIAS MODE…` says with which
 //! alias modes the claims hold, where it is not both. `TRACK` has a site in
-//! the plan for the whole slice, whatever its purpose, `NOTRACK` has none.
+//! the plan for the whole slice, whatever its purpose, `NOTRACK` has none. `WITHIN n` is
+//! among the first n statements of the slice; a line that begins with `// HANG` says
+//! that a thread did not go on from the failing line.
 
 #![allow(dead_code)] // Each test uses its part.
 
 use super::{compile, load, no_source, programs_folder};
 use sketch_model::{Slice, StatementId};
-use slicer::{Alias, Criterion, Program, slice_from};
+use slicer::{Alias, Criterion, Extent, Program, slice_from};
 use std::path::{Path, PathBuf};
 
 pub const MODES: [Alias; 2] = [Alias::Field, Alias::Andersen];
@@ -77,6 +79,21 @@ impl Annotated {
             .collect()
     }
 
+    /// Lines that claim a place among the first so many statements.
+    fn claimed_ranks(&self) -> Vec<(u32, usize)> {
+        let lines = (1..).zip(self.text.lines());
+        let claim = |(number, line): (u32, &str)| {
+            let mut words = annotation(line).split_whitespace();
+            words.find(|word| *word == "WITHIN")?;
+            let most = words
+                .next()?
+                .parse()
+                .expect("WITHIN is followed by a number");
+            Some((number, most))
+        };
+        lines.filter_map(claim).collect()
+    }
+
     /// The lines marked with the word and 1, 2, 3 and so on.
     fn numbered(&self, word: &str) -> Vec<u32> {
         let marked = |n: u32| {
@@ -118,11 +135,13 @@ impl Annotated {
                 .filter_map(|line| self.statement(*line))
                 .collect(),
             reached: self.text.lines().any(|line| line.starts_with("// ABORT")),
+            waits: self.text.lines().any(|line| line.starts_with("// HANG")),
         }
     }
 
     pub fn slice(&self, alias: Alias) -> Slice {
-        slice_from(&self.program, &[self.criterion()], alias, &no_source)
+        let criteria = [self.criterion()];
+        slice_from(&self.program, &criteria, alias, Extent::Whole, &no_source)
     }
 
     pub fn score(&self, alias: Alias) -> Score {
@@ -162,6 +181,15 @@ impl Annotated {
             let (kind, parent) = (why.kind, &parent.statement.location);
             let problem = format!("{name}:{line} is in the slice: {kind} {parent}");
             score.problems.push(problem);
+        }
+        for (line, most) in self.claimed_ranks() {
+            let mut entries = slice.entries.iter();
+            let place = entries.position(|e| e.statement.location.line == line);
+            if place.is_none_or(|place| place >= most) {
+                let place = place.map(|place| place + 1);
+                let problem = format!("{name}:{line} has rank {place:?}, not within {most}");
+                score.problems.push(problem);
+            }
         }
         let ordered = self.numbered("ORDER").into_iter();
         let ordered: Vec<Option<u32>> = ordered.map(|line| distance_of(&slice, line)).collect();
