@@ -395,7 +395,7 @@ fn patch_source<'s>(server: &'s Server, settings: &'s Settings) -> PatchSource<'
 }
 
 fn canary_path(server: &Server, settings: &Settings, known: &KnownProgram) -> PathBuf {
-    canary::file(&settings.cache, &server.name(), &known.build)
+    canary::file(&settings.cache, server.name(), &known.build)
 }
 
 /// True with the given probability.
