@@ -74,7 +74,7 @@ fn located(
             text: String::new(),
         })
     };
-    locate(report, code, described, |_| 0)
+    locate(report, code, described, |_, _| 0)
 }
 
 /// The loop's loads are hoisted to the entry of `worker`, and lose their lines.
@@ -433,7 +433,7 @@ fn a_hang_is_known_by_its_threads_whatever_their_order() {
             mappings: vec![mapping("/opt/p", 0x1000, None)],
             ..records::report(FailureKind::Hang)
         };
-        locate(&report, &code, described, |_| 0).unwrap()
+        locate(&report, &code, described, |_, _| 0).unwrap()
     };
     let one = found([(1, waiting), (8, held), (5, held)]);
     let other = found([(5, held), (8, held), (1, waiting)]);

@@ -36,7 +36,7 @@ pub use family::{Face, Family};
 pub use state::{SettledBy, Stage, State, Tracking};
 pub use steering::{CannotSteer, Steering};
 
-use crate::ranking::stop_rule::IterationResult;
+use crate::ranking::stop_rule::{IterationResult, is_answer};
 use serde::{Deserialize, Serialize};
 use sketch_model::Promotion;
 use sketch_model::{
@@ -432,7 +432,11 @@ impl Campaign {
         }
         self.learned.looks += 1;
         tracking.failing_at_last_look = tracking.counts().failing;
-        let news = self.learned.find(verdict.discovered, verdict.promotions);
+        let found = self.learned.find(verdict.discovered, verdict.promotions);
+        // The first plans watch nothing: watching is what is left to be tried where what
+        // hooks recorded holds no answer.
+        let has_answer = verdict.result.overall().is_some_and(is_answer);
+        let news = found || (tracking.iteration == 1 && !has_answer);
         if verdict.settled {
             let (by, last) = (SettledBy::StopRule, Stage::Tracking(tracking));
             let state = State::Settled { by, last };

@@ -115,6 +115,11 @@ pub fn is_significant(ranked: &RankedPredictor) -> bool {
     ranked.score.corrected_p < SIGNIFICANT
 }
 
+/// Whether a diagnosis could end with it, if it stays.
+pub fn is_answer(ranked: &RankedPredictor) -> bool {
+    is_good(ranked) && is_significant(ranked)
+}
+
 /// Whether the diagnosis may end, by the results of its iterations in order;
 /// `far_enough` says whether it may end with a symptom.
 pub fn settled(history: &[IterationResult], far_enough: bool) -> bool {
