@@ -22,6 +22,9 @@ use std::{
 const PROBATION: u64 = 8;
 /// Tracked runs before it can be said that the failure under diagnosis takes over.
 const ENOUGH_TO_SAY: u64 = 10;
+/// Runs that the original is taken to have ended well before it was first counted: a
+/// tracked build that fails at once is not given the time until there are some.
+const TAKEN_FOR_GOOD: u64 = 20;
 /// A difference that is due to chance less often than this is none.
 const CHANCE: f64 = 0.01;
 /// Failures of a new kind that are no accident.
@@ -103,7 +106,7 @@ impl Trial {
         let tracked = &self.tracked;
         let chance = chance_of_so_many(
             (tracked.other_failures, tracked.runs),
-            (original.other_failures, original.runs),
+            (original.other_failures, original.runs + TAKEN_FOR_GOOD),
         );
         if tracked.other_failures >= TOO_MANY && chance < CHANCE {
             return Some(Withdrawal::FailsOtherwise {
@@ -288,6 +291,7 @@ mod tests {
             })
         );
         assert_eq!(fault(tally(20, 0, 3, 100), tally(50, 0, 5, 100)), None);
+        assert!(fault(tally(0, 0, 3, 100), Tally::default()).is_some());
         // Three of ten and three of forty: one in sixteen machines would see that.
         assert_eq!(fault(tally(7, 0, 3, 100), tally(37, 0, 3, 100)), None);
         assert_eq!(

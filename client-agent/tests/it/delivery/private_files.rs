@@ -106,7 +106,7 @@ impl Shipped {
             .replace("http://127.0.0.1:7420", url)
             .replace("\"/etc/failsketch/signing.pub\"", &format!("{key:?}"))
             .replace("/run/failsketch/agent.sock", socket.to_str().expect("text"))
-            .replace("canary = 0.25", "canary = 1.0");
+            .replace("canary = 0.5", "canary = 1.0");
         let cache = workshop.path("daemon-cache");
         fs::write(&config, format!("cache = {cache:?}\n{shipped}")).expect("written");
         let mut command = Command::new(AGENT);
