@@ -218,6 +218,7 @@ pub struct IdealStatement {
 #[derive(Clone, Copy, Debug, Serialize, Deserialize, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum Class {
+    Lifetime,
     Order,
     Value,
     Branch,

@@ -116,6 +116,7 @@ fn check_predictor(predictor: &IdealPredictor) -> Result<()> {
         (Class::Order, Some(Pattern::Ww | Pattern::Wr | Pattern::Rw)) => 2,
         (Class::Order, Some(_)) => 3,
         (Class::Order, None) => bail!("an order predictor needs its pattern"),
+        (Class::Lifetime, None) => 2,
         (_, Some(_)) => bail!("only an order predictor has a pattern"),
         (_, None) => 1,
     };

@@ -22,6 +22,8 @@
 //! the pointer was null is the first half of the answer. What the calls on the failing
 //! stack were given is a symptom anywhere: it was handed down to where it failed.
 //!
+//! The use of freed memory is never a symptom: it names who freed it.
+//!
 //! Predictors of a class that held in exactly the same runs cannot be told
 //! apart by any statistic; they stand as one, under the best of them.
 //!
@@ -122,6 +124,9 @@ impl Nearness {
 
     /// Whether a predictor tells that the run failed, and not why.
     fn is_symptom(&self, predictor: &Predictor) -> bool {
+        if predictor.class() == PredictorClass::Lifetime {
+            return false;
+        }
         let mut statements = predictor.statements().iter();
         statements
             .all(|s| self.ending.contains(s) || (predictor.is_of_call() && self.stack.contains(s)))

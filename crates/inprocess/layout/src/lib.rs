@@ -14,6 +14,7 @@
 
 mod control;
 mod crash_area;
+mod freed_blocks;
 mod header;
 mod interposed;
 mod region;
@@ -22,6 +23,7 @@ mod watchpoints;
 
 pub use control::*;
 pub use crash_area::*;
+pub use freed_blocks::*;
 pub use header::*;
 pub use interposed::*;
 pub use region::*;

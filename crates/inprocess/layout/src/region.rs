@@ -1,11 +1,11 @@
 //! The whole region, and how each side knows it for its own.
 
-use crate::{Control, Crash, Header, THREAD_SLOTS, ThreadSlot};
+use crate::{Control, Crash, Header, Lifetimes, THREAD_SLOTS, ThreadSlot};
 
 /// "FSKETCH" and a byte that no text has.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"FSKETCH\x01");
 /// Grows with every change of this crate.
-pub const VERSION: u32 = 13;
+pub const VERSION: u32 = 15;
 
 /// Stands right before the constructor of the runtime inside a tracked build, at a
 /// multiple of its own length: so the agent finds it in a file without symbols.
@@ -31,6 +31,7 @@ pub struct Region {
     /// `/proc/self/maps` at activation.
     pub maps: [u8; MAPS_BYTES],
     pub threads: [ThreadSlot; THREAD_SLOTS],
+    pub lifetimes: Lifetimes,
 }
 
 /// The exact size of the memfd of a tracked build.

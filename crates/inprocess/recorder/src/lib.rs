@@ -8,6 +8,7 @@
 mod constructor;
 mod governor;
 mod hooks;
+mod lifetimes;
 mod perf_attr;
 mod recorder;
 mod recorder_state;
