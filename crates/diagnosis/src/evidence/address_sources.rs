@@ -191,9 +191,8 @@ mod tests {
             start: StaticAddress(0),
             bytes: bytes.to_vec(),
         };
-        of_access_at(&function, StaticAddress(at))
-            .into_iter()
-            .collect()
+        let found = of_access_at(&function, StaticAddress(at));
+        found.registers.into_iter().collect()
     }
 
     #[test]
