@@ -85,6 +85,7 @@ pub fn sort_of_bug(sketch: &FailureSketch) -> Option<String> {
         }
         // Of other classes the page says no more than what they compete with.
         _ => match leading.class {
+            PredictorClass::Lifetime => "use after free".to_owned(),
             PredictorClass::Order => "concurrency bug".to_owned(),
             PredictorClass::Value => "depends on a value".to_owned(),
             PredictorClass::Branch => "depends on the path taken".to_owned(),

@@ -10,14 +10,15 @@
 //! `control-flow-only` sends no values and no addresses of data at all.
 //!
 //! Addresses of data stay under `shapes`: two accesses are of one location by
-//! their address, and an address says nothing of what is kept there. Registers
+//! their address, and an address says nothing of what is kept there. So do the places of
+//! freed blocks, and which registers pointed into them. Registers
 //! and stacks of watchpoint hits hold anything, so only return addresses stay.
 
 use crate::record::secret::fingerprint;
 use sha2::{Digest, Sha256};
 use sketch_model::{
-    FailureReport, Gap, Outcome, Privacy, ProbeEvent, ProbeKind, RunRecord, RuntimeAddress,
-    SIZE_FLAG, SeenShapes, TEXT_DISGUISED,
+    FailureReport, Gap, LifetimeObstacle, Outcome, Privacy, ProbeEvent, ProbeKind, RunRecord,
+    RuntimeAddress, SIZE_FLAG, SeenShapes, TEXT_DISGUISED,
 };
 use std::collections::HashMap;
 
@@ -93,6 +94,11 @@ fn control_flow_only(record: &mut RunRecord) {
     for thread in &mut record.threads {
         thread.head.retain(|event| !withheld.contains(&event.kind));
         thread.tail.retain(|event| !withheld.contains(&event.kind));
+    }
+    // That two statements used the same memory is no control flow.
+    if record.freed.take().is_some() {
+        let because = LifetimeObstacle::Withheld;
+        record.gaps.push(Gap::LifetimesNotObserved { because });
     }
     for event in events(record) {
         event.address = RuntimeAddress(0);

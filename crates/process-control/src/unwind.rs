@@ -5,7 +5,7 @@
 //! behind it (the vdso, generated code) ends the stack, with the reason.
 
 use crate::modules::Module;
-use crate::region::CrashCapture;
+use crate::region::{CrashCapture, FreedRemains};
 use framehop::{
     ExplicitModuleSectionInfo, FrameAddress, Unwinder,
     x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64},
@@ -24,12 +24,6 @@ pub fn unwind(crash: &CrashCapture, modules: &[Module]) -> ThreadStack {
         truncated: None,
         waits_for: None,
     };
-    let mut unwinder = UnwinderX86_64::new();
-    // Which modules it has: only those that the stack leads to, so that no more are
-    // read than there are frames, whatever the list of mappings says.
-    let mut added = BTreeSet::new();
-    let mut cache = CacheX86_64::new();
-    let mut read_stack = |address: u64| crash.stack_word(address).ok_or(());
     let mut registers = UnwindRegsX86_64::new(crash.rip, crash.rsp(), crash.rbp());
     let mut frame = FrameAddress::from_instruction_pointer(crash.rip);
 
@@ -59,13 +53,50 @@ pub fn unwind(crash: &CrashCapture, modules: &[Module]) -> ThreadStack {
             UnwindRegsX86_64::new(caller.address(), crash.rsp().wrapping_add(8), crash.rbp());
         frame = caller;
     }
+    let read_stack = |address: u64| crash.stack_word(address);
+    walk(&mut stack, frame, registers, &read_stack, modules);
+    stack
+}
 
+/// Who called the function that freed a block, innermost frame first, as far as the kept
+/// piece of the stack tells.
+pub fn unwind_free(freed: &FreedRemains, modules: &[Module]) -> Vec<StackFrame> {
+    let mut stack = ThreadStack {
+        tid: freed.tid,
+        frames: Vec::new(),
+        truncated: None,
+        waits_for: None,
+    };
+    let (at, frame) = (freed.stack_pointer, freed.frame_pointer);
+    let caller = freed.stack_word(at);
+    if let Some(caller) = caller.and_then(FrameAddress::from_return_address) {
+        let registers = UnwindRegsX86_64::new(caller.address(), at.wrapping_add(8), frame);
+        let read_stack = |address: u64| freed.stack_word(address);
+        walk(&mut stack, caller, registers, &read_stack, modules);
+    }
+    stack.frames
+}
+
+/// Follows a stack from a frame on.
+fn walk(
+    stack: &mut ThreadStack,
+    mut frame: FrameAddress,
+    mut registers: UnwindRegsX86_64,
+    read_stack: &dyn Fn(u64) -> Option<u64>,
+    modules: &[Module],
+) {
+    let mut unwinder = UnwinderX86_64::new();
+    // Which modules it has: only those that the stack leads to, so that no more are
+    // read than there are frames, whatever the list of mappings says.
+    let mut added = BTreeSet::new();
+    let mut cache = CacheX86_64::new();
+    let mut read_stack = |address: u64| read_stack(address).ok_or(());
     loop {
         let lookup = frame.address_for_lookup();
         let found = modules.iter().position(|m| m.range.contains(lookup));
         let Some((number, module)) = found.map(|number| (number, &modules[number])) else {
             stack.truncated = Some(format!("no file is mapped at {lookup:#x}"));
-            return stack;
+            return;
         };
         let Some(bias) = module.bias else {
             stack.frames.push(StackFrame {
@@ -76,7 +107,7 @@ pub fn unwind(crash: &CrashCapture, modules: &[Module]) -> ThreadStack {
                 "the file of {:#x} in \"{}\" could not be read",
                 lookup, module.range.path
             ));
-            return stack;
+            return;
         };
         stack.frames.push(StackFrame {
             lookup: StaticAddress(lookup.wrapping_sub(bias)),
@@ -84,7 +115,7 @@ pub fn unwind(crash: &CrashCapture, modules: &[Module]) -> ThreadStack {
         });
         if stack.frames.len() == MOST_FRAMES {
             stack.truncated = Some(format!("only {MOST_FRAMES} frames are kept"));
-            return stack;
+            return;
         }
         if added.insert(number)
             && let Some(described) = described(module)
@@ -94,16 +125,16 @@ pub fn unwind(crash: &CrashCapture, modules: &[Module]) -> ThreadStack {
         match unwinder.unwind_frame(frame, &mut registers, &mut cache, &mut read_stack) {
             Ok(Some(return_address)) => match FrameAddress::from_return_address(return_address) {
                 Some(next) => frame = next,
-                None => return stack,
+                None => return,
             },
-            Ok(None) => return stack,
+            Ok(None) => return,
             Err(framehop::Error::CouldNotReadStack(address)) => {
                 stack.truncated = Some(format!("the captured stack does not reach {address:#x}"));
-                return stack;
+                return;
             }
             Err(error) => {
                 stack.truncated = Some(error.to_string());
-                return stack;
+                return;
             }
         }
     }

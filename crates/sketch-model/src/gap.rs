@@ -114,6 +114,14 @@ pub enum Gap {
     EventsWithoutHook {
         count: u64,
     },
+    /// What became of the memory is not known.
+    LifetimesNotObserved {
+        because: LifetimeObstacle,
+    },
+    /// Free still, and beyond what is kept.
+    FreedBlocksForgotten {
+        count: u64,
+    },
     /// Accesses that are so frequent that only some are kept.
     AccessesThinned,
     ThreadRecordedTwice {
@@ -370,6 +378,7 @@ impl Gap {
             | HitsOfChildren { count }
             | HitsTrimmed { count, .. }
             | HitsWithheld { count }
+            | FreedBlocksForgotten { count }
             | HitsWithoutTime { count }
             | HitsUnattributed { count }
             | HitsAmbiguous { count }

@@ -67,6 +67,19 @@ impl Display for WatchRefusal {
     }
 }
 
+impl Display for LifetimeObstacle {
+    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LifetimeObstacle::OwnAllocator => {
+                "the program does not use the C library's allocator (it brings its own, or \
+                 another one is loaded)"
+            }
+            LifetimeObstacle::NotPreloaded => "nothing stood in front of the allocator",
+            LifetimeObstacle::Withheld => "only control flow may leave this machine",
+        })
+    }
+}
+
 impl Display for StackObstacle {
     fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
         match self {

@@ -78,6 +78,18 @@ pub enum ThreadLoss {
     EndedNotKept,
 }
 
+/// Why it is not known which memory was free.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum LifetimeObstacle {
+    /// Another allocator than the C library's serves the program.
+    OwnAllocator,
+    /// Nothing is preloaded that could stand in front of the allocator.
+    NotPreloaded,
+    /// The machine's privacy level keeps it.
+    Withheld,
+}
+
 /// When a list of mappings was made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -44,6 +44,7 @@ fn samples() -> Vec<Gap> {
         EventsLost { tid: 7, count },
         EventsWithoutHook { count },
         AccessesThinned,
+        FreedBlocksForgotten { count },
         ThreadRecordedTwice {
             thread: ThreadIndex(1),
         },
@@ -174,6 +175,12 @@ fn samples() -> Vec<Gap> {
         ThreadLoss::EndedNotKept,
     ];
     all.extend(losses.map(|because| ThreadsNotRecorded { count, because }));
+    let obstacles = [
+        LifetimeObstacle::OwnAllocator,
+        LifetimeObstacle::NotPreloaded,
+        LifetimeObstacle::Withheld,
+    ];
+    all.extend(obstacles.map(|because| LifetimesNotObserved { because }));
     let bytes = 65_536;
     all.extend([MappingsOf::Start, MappingsOf::Crash].map(|when| MappingsCut { when, bytes }));
     let stacks = [

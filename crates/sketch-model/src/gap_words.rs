@@ -170,6 +170,14 @@ impl Display for Gap {
                 f,
                 "{count} recorded events belong to no hook of the plan and are not used"
             ),
+            Gap::LifetimesNotObserved { because } => write!(
+                f,
+                "whether memory was used after it was freed is not known: {because}"
+            ),
+            Gap::FreedBlocksForgotten { count } => write!(
+                f,
+                "of the blocks of memory that were free, {count} older ones were not kept"
+            ),
             Gap::AccessesThinned => f.write_str(
                 "some accesses were made too often to keep them all: of each thread's, the first \
                  ones, the latest that was looked at and what all values looked like are known, \

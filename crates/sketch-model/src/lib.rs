@@ -44,6 +44,7 @@ pub use plan::text::*;
 pub use plan::*;
 pub use predictor::*;
 pub use printable::*;
+pub use record::freed::*;
 pub use record::run::*;
 pub use record::tracking::*;
 pub use schema::*;

@@ -90,6 +90,16 @@ pub enum Predictor {
         location: LocationName,
         statements: Vec<StatementId>,
     },
+    /// Did a statement use memory that another one had freed?
+    Lifetime {
+        /// The one that freed it, then the one that used it.
+        statements: [StatementId; 2],
+        /// Another thread freed it than the one that used it.
+        other_thread: bool,
+        /// The program failed there, which says itself that it used it. Or else it was
+        /// seen to.
+        at_failure: bool,
+    },
 }
 
 /// Predictors compete within their class.
@@ -97,14 +107,17 @@ pub enum Predictor {
 #[serde(rename_all = "snake_case")]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub enum PredictorClass {
+    Lifetime,
     Order,
     Value,
     Branch,
 }
 
 impl PredictorClass {
-    /// Among equals an order says more than a value, and a value more than a branch.
-    pub const ALL: [PredictorClass; 3] = [
+    /// Among equals the use of freed memory says more than an order, that more than a value,
+    /// and a value more than a branch.
+    pub const ALL: [PredictorClass; 4] = [
+        PredictorClass::Lifetime,
         PredictorClass::Order,
         PredictorClass::Value,
         PredictorClass::Branch,
@@ -114,6 +127,7 @@ impl PredictorClass {
 impl fmt::Display for PredictorClass {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            PredictorClass::Lifetime => "lifetime",
             PredictorClass::Order => "order",
             PredictorClass::Value => "value",
             PredictorClass::Branch => "branch",
@@ -124,6 +138,7 @@ impl fmt::Display for PredictorClass {
 impl Predictor {
     pub fn class(&self) -> PredictorClass {
         match self {
+            Predictor::Lifetime { .. } => PredictorClass::Lifetime,
             Predictor::Order { .. } => PredictorClass::Order,
             Predictor::Value { .. } => PredictorClass::Value,
             Predictor::Branch { .. } => PredictorClass::Branch,
@@ -142,6 +157,7 @@ impl Predictor {
                 std::slice::from_ref(statement)
             }
             Predictor::Order { statements, .. } => statements,
+            Predictor::Lifetime { statements, .. } => statements,
         }
     }
 

@@ -23,6 +23,8 @@ pub struct Interval {
 pub enum Source {
     Probe(SiteId),
     Watchpoint,
+    /// What stands in front of the allocator.
+    Allocator,
     /// The processor's own trace.
     Trace,
     /// The record of this site tells of it (see [`crate::Witness::JustBefore`]).
@@ -66,6 +68,8 @@ pub enum EventKind {
     SyncEnd(SyncOp),
     /// It came back without having done it: a try that found the lock taken.
     SyncFailed(SyncOp),
+    /// It freed the block of memory at the address.
+    Free,
 }
 
 /// One event of a run.

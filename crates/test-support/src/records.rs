@@ -43,6 +43,7 @@ pub fn ended(id: &str, outcome: Outcome) -> RunRecord {
         cpu_us: 900,
         threads: Vec::new(),
         unrecorded_threads: 0,
+        freed: None,
         watch: WatchRecord::default(),
         tracking: TrackingRecord::default(),
         clock: ClockTie {

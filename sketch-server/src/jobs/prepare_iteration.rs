@@ -52,9 +52,7 @@ impl Preparation {
                 promotions: learned.promotions.clone(),
                 fleet: Some(Fleet {
                     offers: learned.fleet.clone(),
-                    // The first plan is one alone: runs of several are counted apart,
-                    // and where to watch is known once hooks have named a location.
-                    watching_given_up: learned.watching_given_up || campaign.iteration() == 1,
+                    watching_given_up: campaign.watches_nothing(),
                 }),
             };
             let iteration = tools.builds.plan(&build, &slice, &ask)?;

@@ -11,7 +11,7 @@ use crate::process::modules::{MainModule, Module};
 use crate::process::region::Remains;
 use crate::process::supervise::Ended;
 use crate::process::{clock, sys};
-use crate::record::watch_part;
+use crate::record::{freed, watch_part};
 use crate::run::barrier::guarded;
 use crate::run::program::KnownProgram;
 use crate::run::{Preparation, Recorder, check, outcome};
@@ -161,13 +161,17 @@ impl Recording<'_> {
             .unwrap_or(&remains.maps);
         // Only hits are attributed by them, and reading the files behind them takes
         // longer than many a command.
-        let mappings = match self.tracked {
-            Some(_) => {
-                let modules = recorder.modules.modules(maps, &main);
-                modules.iter().map(Module::mapping).collect()
-            }
-            None => Vec::new(),
-        };
+        let (mut mappings, mut freed) = (Vec::new(), None);
+        if self.tracked.is_some() {
+            let modules = recorder.modules.modules(maps, &main);
+            mappings = modules.iter().map(Module::mapping).collect();
+            let crash = remains.crash.as_ref();
+            let crash = crash.filter(|_| matches!(outcome, Outcome::Failure(_)));
+            freed = remains
+                .freed
+                .as_ref()
+                .map(|blocks| freed::touched(blocks, &remains.threads, crash, &modules));
+        }
         let mut tracking = take(&mut collected.report.tracking);
         if let Some(ended) = moment.ended() {
             let open = remains.watch.stayed_open() && tracking.max_overhead.is_some();
@@ -197,6 +201,7 @@ impl Recording<'_> {
             },
             threads: remains.threads,
             watch,
+            freed,
             tracking,
             mappings,
             gaps,
@@ -257,6 +262,7 @@ impl Recording<'_> {
             unrecorded_threads: 1,
             threads: Vec::new(),
             watch: WatchRecord::default(),
+            freed: None,
             tracking: TrackingRecord::default(),
             clock: clock::tie(self.start.clock, timing.end),
             mappings: Vec::new(),

@@ -2,6 +2,7 @@
 
 mod endings;
 mod extremes;
+mod freed_memory;
 mod hangs;
 mod job_control;
 mod own_handlers;

@@ -61,6 +61,7 @@ pub fn run_record(
         cpu_us: 0,
         threads: Vec::new(),
         unrecorded_threads: 0,
+        freed: None,
         watch: WatchRecord {
             refused: Some(WatchRefusal::ImportedFromPerf),
             ..WatchRecord::default()

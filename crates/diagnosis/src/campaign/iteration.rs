@@ -14,7 +14,7 @@ use crate::evidence::intel_pt::{TracedInput, add_trace, of_trace};
 use crate::evidence::trace::decode;
 use crate::predictors::{self, Answer, Hooks, Observations, observe_hooked};
 use crate::ranking::population::Population;
-use crate::ranking::stop_rule::{self, FAR_ENOUGH, IterationResult, Power, best_overall};
+use crate::ranking::stop_rule::{self, FAR_ENOUGH, IterationResult, Power, best_overall, is_good};
 use crate::ranking::{Nearness, rank};
 use crate::sketch::builder::{FailureWords, SketchInputs, build};
 use crate::sketch::explanation::{causes, explanation};
@@ -313,7 +313,10 @@ impl Iteration {
         let drawn = self.to_draw(ranking);
         let stratum = drawn.and_then(|drawn| self.stratum(drawn.execution));
         let stratum = stratum.or_else(|| self.strata().next());
-        let statements = self.discovered.iter();
+        let freeing = ranking.predictors.iter();
+        let freeing = freeing.filter(|p| p.class == PredictorClass::Lifetime);
+        let freeing = freeing.flat_map(|p| p.predictor.statements());
+        let statements = self.discovered.iter().chain(freeing);
         let others: Vec<Statement> = statements.filter_map(|id| (self.describe)(*id)).collect();
         let mut provenance = provenance(campaign, &self.slice, counts);
         provenance.predictors_tested = ranking.tested;
@@ -407,7 +410,10 @@ impl Iteration {
     /// the best predictor) occurred, with the fewest holes, the earliest of those.
     fn to_draw(&self, ranking: &Ranking) -> Option<&Drawable> {
         let order = ranking.best(PredictorClass::Order);
-        let best = order.or_else(|| best_overall(ranking));
+        let lifetime = ranking
+            .best(PredictorClass::Lifetime)
+            .filter(|best| is_good(best));
+        let best = lifetime.or(order).or_else(|| best_overall(ranking));
         self.drawable.iter().min_by_key(|drawable| {
             let shows = best
                 .map(|best| drawable.observations.answer(&best.predictor))

@@ -295,6 +295,18 @@ impl Campaign {
         }
     }
 
+    /// Whether its next plans watch nothing: watching made every run fail, or has to wait
+    /// for what hooks alone tell.
+    pub fn watches_nothing(&self) -> bool {
+        let stage = self.state.stage();
+        self.learned.watching_given_up
+            || state::is_first(
+                stage.iteration(),
+                stage.sigma(),
+                self.learned.slice_statements,
+            )
+    }
+
     /// Whether it waits for a tracked build.
     pub fn is_preparing(&self) -> bool {
         matches!(self.state, State::Active(Stage::Preparing { .. }))
@@ -436,7 +448,8 @@ impl Campaign {
         // The first plans watch nothing: watching is what is left to be tried where what
         // hooks recorded holds no answer.
         let has_answer = verdict.result.overall().is_some_and(is_answer);
-        let news = found || (tracking.iteration == 1 && !has_answer);
+        let unwatched = tracking.watches_nothing_yet(self.learned.slice_statements);
+        let news = found || (unwatched && !has_answer);
         if verdict.settled {
             let (by, last) = (SettledBy::StopRule, Stage::Tracking(tracking));
             let state = State::Settled { by, last };

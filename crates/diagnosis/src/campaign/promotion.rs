@@ -153,6 +153,7 @@ mod tests {
             counted: Vec::new(),
             thinned: Vec::new(),
             unseen_calls: Default::default(),
+            freed: None,
             trace: ExecutionTrace {
                 run: RunId("r".into()),
                 execution: record.execution,

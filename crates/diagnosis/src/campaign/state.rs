@@ -3,9 +3,9 @@
 //! A campaign that is over keeps the stage it was in, so that a developer can resume
 //! it there; nothing else is kept beside the states, so nothing has to be reset.
 
-use super::OVERWHELMED;
 use super::counts::{CountedAs, PlanRuns, RunCounts};
 use super::stored::StoredState;
+use super::{FIRST_SIGMA, OVERWHELMED};
 use serde::{Deserialize, Serialize};
 use sketch_model::{CampaignState, Capability};
 
@@ -129,6 +129,13 @@ impl Stage {
     }
 }
 
+/// Whether an iteration is the first one, and tracks enough for hooks to be alone in it:
+/// runs of several plans are counted apart, and watching costs more than all hooks.
+pub(super) fn is_first(iteration: u32, sigma: u32, slice: Option<u32>) -> bool {
+    let enough = slice.map_or(FIRST_SIGMA, |whole| whole.min(FIRST_SIGMA));
+    iteration == 1 && sigma >= enough
+}
+
 impl Tracking {
     pub fn plan(&self, number: u32) -> Option<&PlanRuns> {
         self.plans.iter().find(|plan| plan.plan == number)
@@ -163,6 +170,11 @@ impl Tracking {
             sigma,
             iteration: self.iteration + 1,
         }
+    }
+
+    /// Whether these are the plans that hooks are alone in.
+    pub(super) fn watches_nothing_yet(&self, slice: Option<u32>) -> bool {
+        is_first(self.iteration, self.sigma, slice)
     }
 
     /// Nearly every tracked run fails, so there is nothing to compare with. A

@@ -5,6 +5,7 @@
 //! could, and how much the run weighs. These stand here, next to the trace,
 //! because they are about the recording and not about the program.
 
+use super::freed::FreedMemory;
 use super::hot_accesses::END;
 use serde::{Deserialize, Serialize};
 use sketch_model::{
@@ -103,6 +104,9 @@ pub struct DecodedRun {
     #[serde(default)]
     pub unseen_calls: BTreeSet<SiteId>,
     pub watch: WatchCoverage,
+    /// Freed memory that the run touched; `None` if lifetimes were not observed.
+    #[serde(default)]
+    pub freed: Option<Vec<FreedMemory>>,
     /// The processor's own trace tells of statements and branches.
     #[serde(default)]
     pub by_trace: bool,

@@ -39,7 +39,7 @@ pub fn executed(run: &DecodedRun, plan: &TrackingPlan) -> BTreeMap<StatementId, 
                 recorded.insert(site);
                 Proof::Recorded
             }
-            Source::Watchpoint | Source::Trace => Proof::Recorded,
+            Source::Watchpoint | Source::Trace | Source::Allocator => Proof::Recorded,
             Source::Implied(_) => Proof::Implied,
         };
         if let Some(statement) = event.statement().filter(|s| plan.tracks(*s)) {

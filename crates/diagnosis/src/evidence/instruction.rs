@@ -228,7 +228,7 @@ fn register_operand(instruction: &Instruction, operand: u32) -> Datum {
 }
 
 /// The position of a general register in a sample.
-fn number_of(register: Register) -> Option<u8> {
+pub fn number_of(register: Register) -> Option<u8> {
     const ORDER: [Register; 16] = [
         Register::RAX,
         Register::RBX,

@@ -55,6 +55,7 @@ pub fn of_trace(input: &TracedInput<'_>, plan: &TrackingPlan) -> DecodedRun {
         thinned: Vec::new(),
         unseen_calls: Default::default(),
         watch: WatchCoverage::default(),
+        freed: None,
         by_trace: false,
         counted: Vec::new(),
     };

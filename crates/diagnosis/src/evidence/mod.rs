@@ -1,9 +1,11 @@
 //! What one run shows: its record decoded into events, ordered only by what proves an order.
 
+pub mod address_sources;
 pub mod attribution;
 pub(crate) mod call_values;
 pub mod decoded_run;
 pub mod executed;
+pub mod freed;
 pub mod hits;
 pub mod hot_accesses;
 pub mod instruction;

@@ -19,6 +19,7 @@ use super::decoded_run::{
     DecodedRun, Hole, Passed, RunThread, ThinnedAccess, WatchCoverage, weight_of,
 };
 use super::executed::add_implied;
+use super::freed;
 use super::hits::{self, PlacedHits};
 use super::hot_accesses;
 use super::redaction;
@@ -56,11 +57,14 @@ pub fn decode(record: &RunRecord, plan: &TrackingPlan, code: &AddressMap) -> Opt
         Outcome::Success => None,
     };
     let hit_tids = record.watch.hits.iter().map(|h| h.tid);
-    add_unrecorded_threads(&mut timelines, hit_tids.chain(failing_tid));
+    let blocks = record.freed.iter().flatten();
+    let known_tids = hit_tids.chain(failing_tid).chain(blocks.map(|b| b.tid));
+    add_unrecorded_threads(&mut timelines, known_tids);
 
     let mut attributor = Attributor::new(&record.mappings, code);
     let placed = hits::place(record, plan, &mut attributor, &mut timelines);
     let watch = watch_coverage(record, plan, &placed, &mut gaps);
+    let freed = freed::of_record(record, code, &mut timelines);
     redaction::drop_values(&mut timelines, record.privacy);
 
     let failing_thread = failing_tid.and_then(|tid| {
@@ -92,6 +96,7 @@ pub fn decode(record: &RunRecord, plan: &TrackingPlan, code: &AddressMap) -> Opt
         thinned,
         unseen_calls: call_values::unseen(record),
         watch,
+        freed,
         by_trace: false,
         counted: Vec::new(),
     })

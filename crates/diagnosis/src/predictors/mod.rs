@@ -19,6 +19,7 @@
 pub mod branch;
 pub mod call_value;
 pub mod deadlock;
+pub mod lifetime;
 pub mod missed_wakeup;
 pub mod order;
 pub mod unset_memory;
@@ -27,6 +28,7 @@ pub mod value;
 use super::evidence::decoded_run::DecodedRun;
 use super::evidence::order::Evidence;
 use super::sketch::sentences::Names;
+use lifetime::LifetimeCoverage;
 use sketch_model::{
     AgentId, LocationName, Placement, PointKind, Predictor, RunId, Source, StatementId,
     TrackingPlan,
@@ -83,6 +85,8 @@ pub struct Coverage {
     pub hooks: Hooks,
     /// No thread lost events.
     pub complete: bool,
+    /// What is known of freed memory.
+    pub lifetimes: LifetimeCoverage,
     /// Every way that a branch went is known.
     pub branches_complete: bool,
     /// Branches have no hooks: without a whole trace nothing is known of them.
@@ -108,6 +112,7 @@ impl Hash for Coverage {
         let Coverage {
             hooks,
             complete,
+            lifetimes,
             branches_complete,
             branches_traced,
             watched,
@@ -118,7 +123,7 @@ impl Hash for Coverage {
             unknown_order,
         } = self;
         hooks.len().hash(state);
-        (complete, branches_complete, branches_traced).hash(state);
+        (complete, lifetimes, branches_complete, branches_traced).hash(state);
         (watched, blurred, summarised, ambiguous).hash(state);
         (saturated, unknown_order).hash(state);
     }
@@ -215,6 +220,7 @@ pub trait Detector: Sync {
 
 /// Every class. Where two share a form of predictor, the more special one is first.
 pub static ALL: &[&dyn Detector] = &[
+    &lifetime::Lifetime,
     &branch::Branch,
     &value::Value,
     &call_value::CallValue,

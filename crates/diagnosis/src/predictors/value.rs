@@ -57,7 +57,9 @@ fn observe_events(recorded: &RecordedRun<'_>, found: &mut Found) {
         };
         let (column, caller) = match event.source {
             Source::Probe(site) => plan.site(site).map_or((0, None), |s| (s.column, s.caller)),
-            Source::Watchpoint | Source::Trace | Source::Implied(_) => (0, None),
+            Source::Watchpoint | Source::Trace | Source::Allocator | Source::Implied(_) => {
+                (0, None)
+            }
         };
         let location = event.location.clone().unwrap_or(LocationName::Unnamed);
         match event.value.filter(|v| v.exact) {

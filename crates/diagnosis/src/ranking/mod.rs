@@ -23,6 +23,8 @@
 //! made it so is the other. What the calls on the failing
 //! stack were given is a symptom anywhere: it was handed down to where it failed.
 //!
+//! The use of freed memory is never a symptom: it names who freed it.
+//!
 //! Predictors of a class that held in exactly the same runs cannot be told
 //! apart by any statistic; they stand as one, under the best of them.
 //!
@@ -127,6 +129,9 @@ impl Nearness {
 
     /// Whether a predictor tells that the run failed, and not why.
     fn is_symptom(&self, predictor: &Predictor) -> bool {
+        if predictor.class() == PredictorClass::Lifetime {
+            return false;
+        }
         let is_value = predictor.class() == PredictorClass::Value;
         if is_value && self.failing.is_some_and(|f| predictor.statements() == [f]) {
             return true;

@@ -206,7 +206,9 @@ fn drawn_steps(
 ) -> (Vec<SketchStep>, Vec<OrderArrow>) {
     let evidence = Evidence::new(run);
     let named = named_predictors(inputs);
-    let order = named.iter().find(|p| p.class == PredictorClass::Order);
+    // Where memory was freed and used, nothing else tells more of the order.
+    let of_order = |class| named.iter().find(|p| p.class == class);
+    let order = of_order(PredictorClass::Lifetime).or_else(|| of_order(PredictorClass::Order));
     let pattern = order
         .and_then(|p| occurrence(&evidence, &p.predictor))
         .unwrap_or_default();

@@ -55,7 +55,7 @@ pub fn explanation<'a>(
         spoken_of.extend(named.predictor.statements());
         match named.class {
             PredictorClass::Value => values.extend(named.predictor.statements()),
-            PredictorClass::Order => of_order = true,
+            PredictorClass::Order | PredictorClass::Lifetime => of_order = true,
             PredictorClass::Branch => {}
         }
     }

@@ -6,6 +6,7 @@ mod classes;
 mod decode;
 mod executed;
 mod instruction;
+mod lifetime;
 mod passed;
 mod patterns;
 mod pbzip2;

@@ -168,6 +168,7 @@ fn hooked() -> DecodedRun {
         },
         thinned: Vec::new(),
         unseen_calls: Default::default(),
+        freed: None,
         watch: WatchCoverage::default(),
         by_trace: false,
         counted: Vec::new(),

@@ -46,7 +46,8 @@ impl Next {
 /// Exports functions that do something before and after the next definition of their name.
 ///
 /// A row reads `fn name(arguments) -> result, or { answer without a next definition }`,
-/// then optionally `version "…"`, `before { … }` and `after { … }`; these see the arguments.
+/// then optionally `version "…"`, `before { … }` and `after { … }`; these see the arguments,
+/// and `after(answer) { … }` what the function answered.
 #[macro_export]
 macro_rules! interpose {
     ($(
@@ -54,7 +55,7 @@ macro_rules! interpose {
         fn $name:ident($($argument:ident: $kind:ty),* $(,)?) -> $result:ty, or $absent:block
         $(version $version:literal)?
         $(before $before:block)?
-        $(after $after:block)?
+        $(after $(($answer:ident))? $after:block)?
     )*) => {$(
         $(#[$attribute])*
         ///
@@ -75,7 +76,7 @@ macro_rules! interpose {
                     $($argument),*
                 )
             };
-            $($after)?
+            $($(let $answer = result;)? $after)?
             result
         }
     )*};

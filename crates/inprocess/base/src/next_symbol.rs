@@ -87,6 +87,27 @@ pub fn next(name: &str, version: Option<&str>) -> Option<Found> {
     None
 }
 
+/// Whether an object that comes before ours defines `name`: then nobody calls ours.
+pub fn is_defined_before_us(name: &str) -> bool {
+    let hash = gnu_hash(name);
+    // SAFETY: as in `next`.
+    unsafe {
+        let own = own_dynamic();
+        let mut map = _r_debug.maps;
+        let mut objects = 0;
+        while !map.is_null() && (*map).dynamic != own && objects < MOST_OBJECTS {
+            if let Some(tables) = Tables::of(map)
+                && tables.find(name, None, hash).is_some()
+            {
+                return true;
+            }
+            map = (*map).next;
+            objects += 1;
+        }
+    }
+    false
+}
+
 fn own_dynamic() -> *const [u64; 2] {
     let dynamic: usize;
     // SAFETY: the linker defines the symbol in every shared object.

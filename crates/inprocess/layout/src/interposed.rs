@@ -19,4 +19,12 @@ pub struct Interposed {
     /// its handler; it has done so.
     pub step_aside: usize,
     pub step_in_front: usize,
+    /// `extern "C" fn(block: u64, size: u64, stack: *const u64, frame: u64)`: a block is about
+    /// to be freed by who has this stack. Zero while nobody keeps lifetimes.
+    pub freed: usize,
+    /// `extern "C" fn(block: u64, size: u64)`: a block was handed out.
+    pub allocated: usize,
+    /// One of the `LIFETIMES_` constants: whether these two tell of all blocks.
+    pub lifetimes: u32,
+    pub padding: u32,
 }

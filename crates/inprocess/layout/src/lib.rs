@@ -15,6 +15,7 @@
 mod control;
 mod crash_area;
 mod fatigue;
+mod freed_blocks;
 mod header;
 mod interposed;
 mod region;
@@ -24,6 +25,7 @@ mod watchpoints;
 pub use control::*;
 pub use crash_area::*;
 pub use fatigue::*;
+pub use freed_blocks::*;
 pub use header::*;
 pub use interposed::*;
 pub use region::*;

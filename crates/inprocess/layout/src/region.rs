@@ -1,11 +1,11 @@
 //! The whole region, and how each side knows it for its own.
 
-use crate::{Control, Crash, Fatigue, Header, THREAD_SLOTS, ThreadSlot};
+use crate::{Control, Crash, Fatigue, Header, Lifetimes, THREAD_SLOTS, ThreadSlot};
 
 /// "FSKETCH" and a byte that no text has.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"FSKETCH\x01");
 /// Grows with every change of this crate.
-pub const VERSION: u32 = 14;
+pub const VERSION: u32 = 16;
 
 /// Stands right before the constructor of the runtime inside a tracked build, at a
 /// multiple of its own length: so the agent finds it in a file without symbols.
@@ -32,6 +32,7 @@ pub struct Region {
     pub maps: [u8; MAPS_BYTES],
     pub fatigue: Fatigue,
     pub threads: [ThreadSlot; THREAD_SLOTS],
+    pub lifetimes: Lifetimes,
 }
 
 /// The exact size of the memfd of a tracked build.

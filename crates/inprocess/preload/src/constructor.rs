@@ -3,7 +3,7 @@
 //! In a tracked build it hands the start over to the program's own runtime, and tells that
 //! one where our table is. In any other program it captures crashes itself.
 
-use crate::interposed_functions::TABLE;
+use crate::{allocator, interposed_functions::TABLE};
 use core::mem::{offset_of, transmute};
 use inprocess_base::{next_symbol, sys};
 use inprocess_capture::{
@@ -69,6 +69,7 @@ fn offer(fd: i32, nonce: u64) -> Option<u64> {
             && (*header).nonce == nonce
             && (*header).tracked != 0;
         if ours {
+            TABLE.lifetimes = allocator::who_allocates();
             (*header).interposed = &raw mut TABLE as u64;
         }
         let start = (*header).start;

@@ -1,6 +1,9 @@
-//! The C library's functions that we stand in front of: what frees memory, and
-//! what installs signal handlers.
+//! The C library's functions that we stand in front of: what frees memory or hands it
+//! out, and what installs signal handlers.
 //!
+//! * In a tracked run it is kept which blocks of the heap are free, and who freed them.
+//!   That needs all that allocate, too: one that goes unseen would leave memory that is
+//!   in use again as free (`allocator.rs`).
 //! * A watch on heap memory must end when the memory is given back: afterwards it
 //!   would report what another object does. `free`, `realloc` and `munmap` ask
 //!   whether a watched word lies in what they are about to give up; that is a
@@ -15,17 +18,16 @@
 //! searches before the C library, and serve the runtime of a tracked build, too:
 //! that one finds [`TABLE`] through the shared memory and fills it.
 //!
-//! Deliberately absent: allocation. And what never comes here: a program that is
+//! Deliberately absent: allocating. And what never comes here: a program that is
 //! static or brings its own allocator in its own file, handlers installed by
 //! raw system calls.
 
 use core::{
     mem::transmute,
-    ptr::null_mut,
     sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering},
 };
 use inprocess_base::{interpose::Next, next_symbol::next};
-use inprocess_layout::{Interposed, VERSION, WATCH_SLOTS};
+use inprocess_layout::{Interposed, LIFETIMES_UNSEEN, VERSION, WATCH_SLOTS};
 
 /// An object that reaches further from its beginning is not looked at: asking
 /// for the size of every freed block would cost more than it tells.
@@ -39,15 +41,13 @@ pub static mut TABLE: Interposed = Interposed {
     given_back: 0,
     step_aside: 0,
     step_in_front: 0,
+    freed: 0,
+    allocated: 0,
+    lifetimes: LIFETIMES_UNSEEN,
+    padding: 0,
 };
 
 inprocess_base::interpose! {
-    fn free(block: *mut u8) -> (), or {}
-    before { gives_block_back(block) }
-
-    fn realloc(block: *mut u8, size: usize) -> *mut u8, or { null_mut() }
-    before { gives_block_back(block) }
-
     fn munmap(at: *mut u8, length: usize) -> i32, or { -1 }
     before { gives_back(at as u64, || length as u64) }
 
@@ -73,7 +73,7 @@ inprocess_base::interpose! {
 
 /// How many bytes the block at `at` has, by the allocator that will free it; zero
 /// if that cannot be asked.
-fn block_size(at: *mut u8) -> u64 {
+pub fn block_size(at: *mut u8) -> u64 {
     static SIZE: Next = Next::new();
     let address = SIZE.find(|| {
         // Two allocators in one program must not be asked about each other's.
@@ -89,7 +89,7 @@ fn block_size(at: *mut u8) -> u64 {
 
 /// A block of the heap, or nothing, is about to be given back.
 #[inline(always)]
-fn gives_block_back(block: *mut u8) {
+pub fn gives_block_back(block: *mut u8) {
     if !block.is_null() {
         gives_back(block as u64, || block_size(block));
     }

@@ -5,6 +5,7 @@
 //! No crate links it: its functions would take the place of the C library's there.
 #![no_std]
 
+mod allocator;
 mod constructor;
 mod interposed_functions;
 mod panic_handler;

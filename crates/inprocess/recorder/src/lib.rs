@@ -9,6 +9,7 @@ mod constructor;
 mod governor;
 mod hooks;
 mod kept;
+mod lifetimes;
 mod perf_attr;
 mod recorder;
 mod recorder_state;

@@ -3,16 +3,16 @@
 //! It finds the preloaded object's table by an address in the shared memory, and
 //! believes it only if the table says so itself: a stale address must not be written
 //! to. Without a table (a static program) watches outlive their memory, and handlers
-//! that the program installs replace ours.
+//! that the program installs replace ours, and nobody knows what became of its memory.
 
-use crate::watch;
+use crate::{lifetimes, watch};
 use core::{
     ptr::null_mut,
     sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering},
 };
 use inprocess_base::text;
 use inprocess_capture::{signal_chain, state};
-use inprocess_layout::{Interposed, Region, VERSION, WATCH_SLOTS};
+use inprocess_layout::{Interposed, LIFETIMES_OBSERVED, Region, VERSION, WATCH_SLOTS};
 
 /// Not in the state pages: a forked child's handlers need it, too.
 static TABLE: AtomicPtr<Interposed> = AtomicPtr::new(null_mut());
@@ -31,6 +31,15 @@ pub unsafe fn join(region: *mut Region) {
         signal_chain::join(table);
         AtomicUsize::from_ptr(&raw mut (*table).given_back)
             .store(watch::given_back as *const () as usize, Ordering::Release);
+        (*region).lifetimes.observed = (*table).lifetimes;
+        if (*table).lifetimes == LIFETIMES_OBSERVED {
+            AtomicUsize::from_ptr(&raw mut (*table).freed)
+                .store(lifetimes::freed as *const () as usize, Ordering::Release);
+            AtomicUsize::from_ptr(&raw mut (*table).allocated).store(
+                lifetimes::allocated as *const () as usize,
+                Ordering::Release,
+            );
+        }
         TABLE.store(table, Ordering::Release);
     }
 }

@@ -155,7 +155,7 @@ int main(int argc, char **argv)
 #[test]
 fn an_inlined_access_is_hooked_for_the_call_that_makes_it() {
     let folder = tempfile::tempdir().unwrap();
-    let plan = server_plan(folder.path(), ACCESSOR, 13);
+    let plan = server_plan(folder.path(), ACCESSOR, 40);
     let branches = modules::branches(folder.path(), ACCESSOR, &plan);
     let context = Context::create();
     let module = parse(&context, &bitcode(folder.path(), ACCESSOR, &[]));

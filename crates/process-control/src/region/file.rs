@@ -1,10 +1,12 @@
 //! The region's file: a sealed memfd whose pages all exist.
 
+use super::lifetimes;
 use super::live::LiveRegion;
 use crate::error::ProcessError;
 use crate::sys::{self, MemoryUse};
 use inprocess_layout::{
-    CAPTURE_SIZE, Header, MAGIC, REGION_SIZE, Region, SLOT_FREE, THREAD_SLOTS, ThreadSlot, VERSION,
+    CAPTURE_SIZE, FREED_SETS, Header, Lifetimes, MAGIC, REGION_SIZE, Region, SLOT_FREE,
+    THREAD_SLOTS, ThreadSlot, VERSION,
 };
 use std::{
     fs::File,
@@ -112,15 +114,20 @@ impl RegionFile {
         LiveRegion::map(self.file.as_fd(), self.size).map_err(|e| ProcessError::call("mmap", e))
     }
 
+    fn copy_to(&self, bytes: &mut [u8], from: usize, length: usize) -> Result<(), ProcessError> {
+        let into = bytes.get_mut(from..from + length).unwrap_or_default();
+        self.file
+            .read_exact_at(into, from as u64)
+            .map_err(|e| ProcessError::call("pread", e))
+    }
+
     /// The region's bytes as they are now. Slots that no thread holds are left
     /// zero: most runs have few threads, and the slots are most of the region. So is what
-    /// only hooks look at.
+    /// only hooks look at, and sets of freed blocks that were never used.
     pub fn bytes(&self) -> Result<Vec<u8>, ProcessError> {
         let mut bytes = vec![0; self.size];
-        let mut copy = |from: usize, length: usize| {
-            self.file
-                .read_exact_at(&mut bytes[from..from + length], from as u64)
-                .map_err(|e| ProcessError::call("pread", e))?;
+        let mut copy = |from: usize, length: usize| -> Result<u32, ProcessError> {
+            self.copy_to(&mut bytes, from, length)?;
             Ok(u32::from_le_bytes([
                 bytes[from],
                 bytes[from + 1],
@@ -136,6 +143,16 @@ impl RegionFile {
             let state = copy(slot + offset_of!(ThreadSlot, state), size_of::<u32>())?;
             if state != SLOT_FREE {
                 copy(slot, size_of::<ThreadSlot>())?;
+            }
+        }
+        if self.size == REGION_SIZE {
+            let entries = offset_of!(Lifetimes, blocks);
+            let table = offset_of!(Region, lifetimes);
+            self.copy_to(&mut bytes, table, entries)?;
+            for set in 0..=FREED_SETS {
+                if let Some((from, length)) = lifetimes::used_set(&bytes, set) {
+                    self.copy_to(&mut bytes, from, length)?;
+                }
             }
         }
         Ok(bytes)

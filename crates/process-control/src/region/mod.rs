@@ -3,6 +3,7 @@
 
 mod crash;
 mod file;
+mod lifetimes;
 mod live;
 mod reader;
 mod threads;
@@ -10,6 +11,7 @@ mod words;
 
 pub use crash::CrashCapture;
 pub use file::{RegionFile, RegionSettings};
+pub use lifetimes::FreedRemains;
 pub use live::LiveRegion;
 pub use reader::{Remains, WatchState, WatchStatus};
 pub use threads::EndedThreads;

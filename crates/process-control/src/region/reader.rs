@@ -2,6 +2,7 @@
 //! that has gone wild may have written anything here.
 
 use super::crash::CrashCapture;
+use super::lifetimes::{self, FreedRemains};
 use super::threads::{self, EndedThreads, ThreadRemains};
 use super::words::Words;
 use inprocess_layout::{
@@ -59,6 +60,8 @@ pub struct Remains {
     /// `/proc/self/maps` at activation.
     pub maps: String,
     pub watch: WatchStatus,
+    /// Freed blocks; `None` if nobody kept them.
+    pub freed: Option<Vec<FreedRemains>>,
     /// Threads that found no slot.
     pub unrecorded_threads: u32,
     pub gaps: Vec<Gap>,
@@ -135,7 +138,13 @@ impl Remains {
             MAPS_BYTES,
         );
         let pid = u32_of(offset_of!(Header, pid));
+        let freed = if pid != 0 {
+            lifetimes::read(region, &mut gaps)
+        } else {
+            None
+        };
         Remains {
+            freed,
             pid: (pid != 0).then_some(Pid(pid as i32)),
             threads,
             crash,

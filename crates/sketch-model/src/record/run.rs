@@ -1,8 +1,9 @@
 //! What an agent sends of one run: raw records, exactly as the process left them.
 
 use crate::{
-    AgentId, BuildId, Capabilities, EdgeCount, Execution, FailureReport, Gap, Mapping, PtRecord,
-    RunId, RuntimeAddress, Schema, SiteId, Thinned, ThreadIndex, TrackingRecord, WatchRefusal,
+    AgentId, BuildId, Capabilities, EdgeCount, Execution, FailureReport, FreedBlock, Gap, Mapping,
+    PtRecord, RunId, RuntimeAddress, Schema, SiteId, Thinned, ThreadIndex, TrackingRecord,
+    WatchRefusal,
 };
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -209,6 +210,10 @@ pub struct RunRecord {
     #[serde(default)]
     pub unrecorded_threads: u32,
     pub watch: WatchRecord,
+    /// Freed blocks that something recorded touches; `None` if it was not observed what
+    /// became of the memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub freed: Option<Vec<FreedBlock>>,
     /// When recording was off, and why.
     #[serde(default)]
     pub tracking: TrackingRecord,

@@ -1,6 +1,6 @@
 //! Databases to test storages on, and things to put into them.
 
-use diagnosis::campaign::{Campaign, FIRST_SIGMA, LocatedFailure};
+use diagnosis::campaign::{Campaign, LocatedFailure};
 use sketch_model::{
     BuildId, CampaignId, Capabilities, Execution, FailureKind, FailureSketch, Provenance,
     RunRecord, Schema, VariantRef,
@@ -88,7 +88,7 @@ pub fn campaign(id: u64, line: u32) -> Campaign {
         "a".into(),
         failure,
         BuildCounts::default(),
-        FIRST_SIGMA,
+        16,
     )
 }
 

@@ -174,6 +174,7 @@ pub fn run(id: &str, failed: bool, script: &str) -> DecodedRun {
         passed: Default::default(),
         thinned: Vec::new(),
         unseen_calls: Default::default(),
+        freed: None,
         watch: WatchCoverage { complete },
         by_trace: false,
         counted: Vec::new(),
