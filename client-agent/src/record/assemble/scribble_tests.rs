@@ -16,8 +16,8 @@ use crate::record::redaction;
 use proptest::prelude::*;
 use runtime::layout::{
     CRASH_COMPLETE, Control, Crash, EDGES, Edge, Event, HEAD_EVENTS, Header, KIND_WRITE,
-    MAPS_BYTES, REGION_SIZE, RING_EVENTS, Region, SLOT_USED, STACK_BYTES, THREAD_SLOTS, ThreadSlot,
-    WATCH_READY,
+    LIFETIMES_OBSERVED, Lifetimes, MAPS_BYTES, REGION_SIZE, RING_EVENTS, Region, SLOT_USED,
+    STACK_BYTES, THREAD_SLOTS, ThreadSlot, WATCH_READY,
 };
 use sketch_model::{
     AgentId, BuildId, CampaignId, Capabilities, Execution, Privacy, RuntimeAddress, VariantRef,
@@ -170,6 +170,8 @@ impl Scene {
         scene.put(header + offset_of!(Header, pid), &pid.to_le_bytes());
         let ready = WATCH_READY.to_le_bytes();
         scene.put(header + offset_of!(Header, watch_state), &ready);
+        let lifetimes = offset_of!(Region, lifetimes) + offset_of!(Lifetimes, observed);
+        scene.put(lifetimes, &LIFETIMES_OBSERVED.to_le_bytes());
         scene.put(control + offset_of!(Control, enabled), &1u32.to_le_bytes());
         scene.maps_and_crash();
         scene.threads();
