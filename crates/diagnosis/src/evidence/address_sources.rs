@@ -7,10 +7,15 @@
 //! so does a place on the stack, counted from the stack pointer. The walk ends where that
 //! moves, and where execution cannot have come from above: behind a jump or a return. What a
 //! call has left in a register has no source here.
+//!
+//! Hooks lie between the program's instructions (`crates/instrumenter/src/hooks/kept.rs`). They
+//! keep all registers but two, which they fill right before they call or jump within
+//! themselves: by that they are known, and passed.
 
 use formats::address_map::FunctionCode;
 use iced_x86::{
-    Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, OpAccess, Register,
+    Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory, Mnemonic, OpAccess,
+    OpKind, Register,
 };
 use sketch_model::StaticAddress;
 use std::collections::BTreeSet;
@@ -18,7 +23,10 @@ use std::collections::BTreeSet;
 use super::instruction::number_of;
 
 /// Instructions that are looked at.
-const REACH: usize = 96;
+const REACH: usize = 256;
+
+/// What hooks do not keep.
+const SCRATCH: [Register; 2] = [Register::R10, Register::R11];
 
 const CLOBBERED_BY_CALLS: [Register; 9] = [
     Register::RAX,
@@ -53,8 +61,16 @@ pub fn of_access_at(function: &FunctionCode, at: StaticAddress) -> AddressSource
     let mut sources = needed.clone();
     let mut written: BTreeSet<Register> = BTreeSet::new();
     let (mut places, mut overwritten) = (BTreeSet::new(), BTreeSet::new());
-    for instruction in before.iter().rev().take(REACH) {
+    for (at, instruction) in before.iter().enumerate().rev().take(REACH) {
+        let in_a_hook = at
+            .checked_sub(1)
+            .is_some_and(|above| fills_scratch(&before[above]));
         match instruction.flow_control() {
+            FlowControl::Call | FlowControl::UnconditionalBranch if in_a_hook => {
+                needed.retain(|register| !SCRATCH.contains(register));
+                written.extend(SCRATCH);
+                continue;
+            }
             FlowControl::Call | FlowControl::IndirectCall => {
                 for register in CLOBBERED_BY_CALLS {
                     needed.remove(&register);
@@ -90,6 +106,20 @@ pub fn of_access_at(function: &FunctionCode, at: StaticAddress) -> AddressSource
         registers: sources.into_iter().filter_map(number_of).collect(),
         places,
     }
+}
+
+/// Whether an instruction puts a number into a register that hooks do not keep.
+fn fills_scratch(instruction: &Instruction) -> bool {
+    let immediate = (0..instruction.op_count()).any(|operand| {
+        matches!(
+            instruction.op_kind(operand),
+            OpKind::Immediate32 | OpKind::Immediate64 | OpKind::Immediate32to64
+        )
+    });
+    instruction.mnemonic() == Mnemonic::Mov
+        && immediate
+        && instruction.op0_kind() == OpKind::Register
+        && SCRATCH.contains(&instruction.op0_register().full_register())
 }
 
 fn moves_stack_pointer(instruction: &Instruction) -> bool {
@@ -221,6 +251,16 @@ mod tests {
         // mov rax, [rbx]; call +0; mov ecx, [rax]
         let code = [0x48, 0x8b, 0x03, 0xe8, 0, 0, 0, 0, 0x8b, 0x08];
         assert_eq!(sources(&code, 8), [RAX]);
+    }
+
+    #[test]
+    fn what_lies_before_a_hook_is_reached_through_it() {
+        // mov rax, [rbx]; mov r10d, 1; jmp +6; mov r10d, 2; mov r11d, 3; call +0; mov ecx, [rax]
+        let code = [
+            0x48, 0x8b, 0x03, 0x41, 0xba, 1, 0, 0, 0, 0xeb, 6, 0x41, 0xba, 2, 0, 0, 0, 0x41, 0xbb,
+            3, 0, 0, 0, 0xe8, 0, 0, 0, 0, 0x8b, 0x08,
+        ];
+        assert_eq!(sources(&code, 28), [RAX, RBX]);
     }
 
     #[test]

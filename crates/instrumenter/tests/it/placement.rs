@@ -155,7 +155,7 @@ int main(int argc, char **argv)
 #[test]
 fn an_inlined_access_is_hooked_for_the_call_that_makes_it() {
     let folder = tempfile::tempdir().unwrap();
-    let plan = server_plan(folder.path(), ACCESSOR, 40);
+    let plan = server_plan(folder.path(), ACCESSOR, 13);
     let branches = modules::branches(folder.path(), ACCESSOR, &plan);
     let context = Context::create();
     let module = parse(&context, &bitcode(folder.path(), ACCESSOR, &[]));
@@ -176,10 +176,6 @@ fn an_inlined_access_is_hooked_for_the_call_that_makes_it() {
         })
         .collect();
     places.sort_unstable();
-    // The nearest four callers, and the rest: each access once.
-    assert!(places.iter().all(|(_, count)| *count == 1), "{places:?}");
-    let callers: Vec<Option<u32>> = places.iter().map(|(caller, _)| *caller).collect();
-    let (rest, told_apart) = callers.split_first().unwrap();
-    assert_eq!((*rest, told_apart.len()), (None, 4), "{callers:?}");
-    assert!(told_apart.contains(&Some(12)), "{callers:?}");
+    // The two calls that gave what is read at the end, and the rest together.
+    assert_eq!(places, [(None, 3), (Some(11), 1), (Some(12), 1)]);
 }
