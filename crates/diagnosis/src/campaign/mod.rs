@@ -41,7 +41,7 @@ use serde::{Deserialize, Serialize};
 use sketch_model::Promotion;
 use sketch_model::{
     BestPredictor, BuildId, CampaignId, CampaignSummary, Capabilities, Capability,
-    FailureSignature, Seen, StatementId, VariantRef,
+    FailureSignature, PredictorClass, Seen, StatementId, VariantRef,
 };
 use std::collections::BTreeSet;
 use traced_runs::TracedRuns;
@@ -446,8 +446,10 @@ impl Campaign {
         tracking.failing_at_last_look = tracking.counts().failing;
         let found = self.learned.find(verdict.discovered, verdict.promotions);
         // The first plans watch nothing: watching is what is left to be tried where what
-        // hooks recorded holds no answer.
-        let has_answer = verdict.result.overall().is_some_and(is_answer);
+        // hooks recorded holds no answer. Who freed the memory that a failure used is one,
+        // however few failures showed it: chance hardly makes it.
+        let best = verdict.result.overall();
+        let has_answer = best.is_some_and(|b| is_answer(b) || b.class == PredictorClass::Lifetime);
         let unwatched = tracking.watches_nothing_yet(self.learned.slice_statements);
         let news = found || (unwatched && !has_answer);
         if verdict.settled {
